@@ -56,10 +56,10 @@ struct KvShape {
 // from OpenSequence to CloseSequence.
 struct SequenceSpec {
   AdmissionId admission;
-  wire::SamplingParams sampling;        // seed is set
-  std::vector<int32_t> history;         // tokens that penalties count: the prompt and what followed
-  uint32_t prompt_tokens = 0;           // leading part of history that is the prompt
-  std::optional<uint32_t> logprobs;     // as in wire::Request
+  wire::SamplingParams sampling;     // seed is set
+  std::vector<int32_t> history;      // tokens that penalties count: the prompt and what followed
+  uint32_t prompt_tokens = 0;        // leading part of history that is the prompt
+  std::optional<uint32_t> logprobs;  // as in wire::Request
 };
 
 // Consecutive positions of one sequence in one step.

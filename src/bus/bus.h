@@ -1,6 +1,6 @@
-// The one way to records on topics. Three implementations: kafka/ (librdkafka, any broker from 4.0),
-// kafka/ again over an embedded cluster (librdkafka's mock, for the default job), and sim/ (in
-// memory, deterministic, one thread). The same conformance tests run on all of them.
+// The one way to records on topics. Three implementations: kafka/ (librdkafka, any broker
+// from 4.0), kafka/ again over an embedded cluster (librdkafka's mock, for the default job), and
+// sim/ (in memory, deterministic, one thread). The same conformance tests run on all of them.
 //
 // Semantics shared by all: partitions are ordered logs; a keyed record without a partition goes to
 // murmur2(key) % partitions, as Kafka's own clients do; delivery callbacks run inside Poll() or

@@ -18,8 +18,8 @@ struct Options {
   wire::Topics topics;
   bool read_tokens = false;  // also read baton.tokens
   // Where to read results from: false: what is published from now on (every partition's end is
-  // resolved before Create returns, so an early answer is not missed); true: from the oldest record,
-  // to find answers of an earlier life of this job.
+  // resolved before Create returns, so an early answer is not missed); true: from the oldest
+  // record, to find answers of an earlier life of this job.
   bool from_beginning = false;
   // Waits for the topics to exist until then.
   Nanos startup_timeout = std::chrono::seconds(30);

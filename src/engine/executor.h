@@ -1,6 +1,6 @@
-// The engine as a library: enqueue requests, await responses. Usable alone in one process, or inside
-// an instance. Owns one engine thread (the leader's loop, design §6): only that thread schedules,
-// allocates and frees blocks, through numbered plans that every rank applies in order.
+// The engine as a library: enqueue requests, await responses. Usable alone in one process, or
+// inside an instance. Owns one engine thread (the leader's loop, design §6): only that thread
+// schedules, allocates and frees blocks, through numbered plans that every rank applies in order.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,8 @@ struct ExecResponse {
   wire::FinishReason finish = wire::FinishReason::kNone;
   std::string stop_text;
   std::optional<wire::ErrorInfo> error;
-  std::optional<wire::HandoffDescriptor> handoff;  // kContextOnly, unless it finished with the first token
+  std::optional<wire::HandoffDescriptor>
+      handoff;  // kContextOnly, unless it finished with the first token
   uint32_t prompt_tokens = 0;
   uint32_t cached_tokens = 0;
   wire::Timings timings;
@@ -78,8 +79,8 @@ struct ExecStats {
 };
 
 struct ExecOptions {
-  uint32_t queue_max = 1024;  // waiting and running requests together; more are refused
-  uint32_t running_max = 64;  // sequences at once
+  uint32_t queue_max = 1024;       // waiting and running requests together; more are refused
+  uint32_t running_max = 64;       // sequences at once
   uint32_t step_tokens_max = 512;  // token budget of a step
   uint32_t steps_ahead = 1;        // steps launched before the previous one's tokens are read
   bool prefix_cache = true;

@@ -20,7 +20,7 @@ struct Config {
   uint32_t context = 0;  // longest sequence, in tokens
   float rms_eps = 1e-5F;
   float rope_base = 10000.0F;
-  uint32_t rope_dims = 0;  // leading dimensions of a head that rotate
+  uint32_t rope_dims = 0;    // leading dimensions of a head that rotate
   bool tied_output = false;  // output head is the embedding
   int32_t bos_id = -1;
   int32_t end_id = -1;

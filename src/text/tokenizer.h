@@ -16,9 +16,9 @@ namespace baton::text {
 
 // What a model file says about its vocabulary (GGUF's tokenizer.ggml.* keys).
 struct TokenizerSpec {
-  std::string kind;  // tokenizer.ggml.model: "gpt2" is byte-level BPE
-  std::string pre;   // tokenizer.ggml.pre: "smollm", "llama-bpe", ...
-  std::vector<std::string> tokens;  // by id, in the file's byte-level spelling
+  std::string kind;                  // tokenizer.ggml.model: "gpt2" is byte-level BPE
+  std::string pre;                   // tokenizer.ggml.pre: "smollm", "llama-bpe", ...
+  std::vector<std::string> tokens;   // by id, in the file's byte-level spelling
   std::vector<int32_t> token_types;  // 1 normal, 3 control, 4 user defined, 6 byte
   std::vector<std::string> merges;   // "left right", best first
   std::string chat_template;         // Jinja; empty when the model has none

@@ -2,11 +2,11 @@
 //
 //   ask -> grant | wait | refuse(reason) -> fetch -> done -> valid | stale
 //
-// One protocol (protocol.h, pure) over several transports: mapped host memory (the pool in a memfd),
-// UCX, and an in-memory one for simulation. Which peer rank holds which layers and heads is a pure
-// function of two layouts (layout.h). Nothing here blocks: both sides are polled by the thread that
-// owns the rank, and every wait has a deadline. The receiver may use, index or vote for bytes only
-// after its transfer ended OK, which means `valid` from every owner rank.
+// One protocol (protocol.h, pure) over several transports: mapped host memory (the pool in a
+// memfd), UCX, and an in-memory one for simulation. Which peer rank holds which layers and heads is
+// a pure function of two layouts (layout.h). Nothing here blocks: both sides are polled by the
+// thread that owns the rank, and every wait has a deadline. The receiver may use, index or vote for
+// bytes only after its transfer ended OK, which means `valid` from every owner rank.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,10 @@ struct LocalRank {
 struct OfferSpec {
   uint64_t lease = 0;  // never reused within the instance epoch
   Attempt attempt;
-  std::vector<BlockId> blocks;  // in order of positions
-  uint32_t tokens = 0;          // positions held
-  MonoTime offer_deadline;      // nobody asked by then: the lease ends
-  Nanos transfer_timeout{};     // from the first ask, renewed by progress only
+  std::vector<BlockId> blocks;                  // in order of positions
+  uint32_t tokens = 0;                          // positions held
+  MonoTime offer_deadline;                      // nobody asked by then: the lease ends
+  Nanos transfer_timeout{};                     // from the first ask, renewed by progress only
   MonoTime request_deadline = MonoTime::Max();  // caps both
 };
 

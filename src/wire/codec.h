@@ -47,8 +47,8 @@ Result<LedgerRecord> DecodeLedger(std::string_view bytes);
 Result<DeadLetter> DecodeDeadLetter(std::string_view bytes);
 
 // Refuses what no model could serve whatever its size: n != 1, max_tokens 0, an empty prompt, a
-// temperature that is NaN or negative, an empty stop string, two kinds of prompt, ... (scenario 18).
-// Client faults: kInvalidArgument with the field's name.
+// temperature that is NaN or negative, an empty stop string, two kinds of prompt, ... (scenario
+// 18). Client faults: kInvalidArgument with the field's name.
 Status ValidateRequest(const Request& request);
 
 // XXH3 of the request's canonical encoding without correlation and trace fields.

@@ -63,8 +63,8 @@ struct HandoffDescriptor {
   uint64_t lease = 0;  // never reused by that instance epoch
   std::vector<RankEndpoint> endpoints;
   Layout layout;
-  uint32_t tokens = 0;  // KV positions held: the prompt's, first generated token excluded
-  std::vector<uint32_t> blocks;           // block ids on the owner, in order
+  uint32_t tokens = 0;           // KV positions held: the prompt's, first generated token excluded
+  std::vector<uint32_t> blocks;  // block ids on the owner, in order
   std::vector<std::string> block_hashes;  // 16 bytes each, full blocks only
   friend bool operator==(const HandoffDescriptor&, const HandoffDescriptor&) = default;
 };
@@ -87,8 +87,9 @@ struct Request {
   RequestKind kind = RequestKind::kFull;
   std::string model;  // empty: whatever the cluster serves
   std::vector<int32_t> prompt_tokens;
-  std::string prompt_text;         // tokenized by the instance; no template applied
-  std::string chat_messages_json;  // JSON array of {role, content}; the model's own template applies
+  std::string prompt_text;  // tokenized by the instance; no template applied
+  std::string
+      chat_messages_json;  // JSON array of {role, content}; the model's own template applies
   uint32_t max_tokens = 16;
   SamplingParams sampling;
   std::vector<int32_t> stop_tokens;
@@ -124,7 +125,8 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// ------------------------------------------------------------------------------- controller -> instance
+// ------------------------------------------------------------------------------- controller ->
+// instance
 
 enum class Phase : uint8_t { kContext = 0, kGeneration = 1, kFull = 2 };
 
@@ -161,7 +163,8 @@ struct Grant {
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 
-// ------------------------------------------------------------------------------- instance -> controller
+// ------------------------------------------------------------------------------- instance ->
+// controller
 
 enum class FinishReason : uint8_t {
   kNone = 0,
@@ -230,8 +233,8 @@ struct Registration {
   Role role = Role::kMixed;
   std::string model;
   Layout layout;
-  uint32_t max_running = 0;      // credits: assignments held at once
-  uint64_t max_bytes = 0;        // credits: bytes of assignments held at once
+  uint32_t max_running = 0;  // credits: assignments held at once
+  uint64_t max_bytes = 0;    // credits: bytes of assignments held at once
   uint32_t max_model_tokens = 0;
   uint32_t kv_blocks = 0;
   std::string host;
@@ -255,7 +258,8 @@ struct Heartbeat {
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
-// ------------------------------------------------------------------------------- controller -> clients
+// ------------------------------------------------------------------------------- controller ->
+// clients
 
 enum class Outcome : uint8_t { kOk = 0, kError = 1, kCancelled = 2, kExpired = 3, kDead = 4 };
 enum class ResultKind : uint8_t {
@@ -300,7 +304,8 @@ struct TokenRecord {
   friend bool operator==(const TokenRecord&, const TokenRecord&) = default;
 };
 
-// ------------------------------------------------------------------------------- clients -> controller
+// ------------------------------------------------------------------------------- clients ->
+// controller
 
 enum class ControlKind : uint8_t { kCancel = 0, kPause = 1, kResume = 2, kReprioritise = 3 };
 enum class ControlScope : uint8_t { kRequest = 0, kJob = 1, kTenant = 2 };

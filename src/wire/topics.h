@@ -1,5 +1,5 @@
-// Names and shapes of all topics (design §4). The prefix ("baton" by default) keeps several clusters
-// on one broker apart.
+// Names and shapes of all topics (design §4). The prefix ("baton" by default) keeps several
+// clusters on one broker apart.
 #pragma once
 
 #include <cstdint>

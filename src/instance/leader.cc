@@ -129,9 +129,9 @@ Status Leader::Step(bool accept) {
   const bool busy = !running_.empty();
   BATON_RETURN_IF_ERROR(ReadSlot(busy ? Nanos::zero() : options_.idle_wait, accept));
   BATON_RETURN_IF_ERROR(ReadGrants());
-  for (engine::ExecResponse& response :
+  for (const engine::ExecResponse& response :
        engine_.executor->AwaitAny(busy ? kBusyWait : Nanos::zero())) {
-    HandleResponse(std::move(response));
+    HandleResponse(response);
   }
   producer_->Poll(Nanos::zero());
   if (clock_->Now() >= next_beat_) Beat(/*draining=*/!accept);
@@ -280,7 +280,7 @@ void Leader::HandleReleaseHandoff(const wire::Assignment& assignment) {
     engine_.executor->Cancel(run->exec_id);
 }
 
-void Leader::HandleResponse(engine::ExecResponse response) {
+void Leader::HandleResponse(const engine::ExecResponse& response) {
   const auto found = running_.find(response.id);
   if (found == running_.end()) return;  // answered before, by a failure of its own
   Run& run = found->second;
@@ -346,7 +346,7 @@ void Leader::Beat(bool draining) {
         {}});
 }
 
-void Leader::Send(bus::OutRecord record) {
+void Leader::Send(const bus::OutRecord& record) {
   const std::string what = record.topic + " " + record.key;
   if (undelivered_ == 0) last_delivery_ = clock_->Now();
   const auto delivered = [this, what](const bus::Delivery& delivery) {

@@ -89,13 +89,13 @@ class Leader {
   void StartRun(wire::Assignment assignment);
   void HandleCancel(const wire::Assignment& assignment);
   void HandleReleaseHandoff(const wire::Assignment& assignment);
-  void HandleResponse(engine::ExecResponse response);
+  void HandleResponse(const engine::ExecResponse& response);
   void FinishRun(const RunKey& key, wire::Event event);
   Status CheckDelivery() const;
   void Beat(bool draining);
   void SendEvent(const wire::Event& event);
   void SendTokens(Run& run, const engine::ExecResponse& response);
-  void Send(bus::OutRecord record);
+  void Send(const bus::OutRecord& record);
 
   const LeaderOptions options_;
   Clock* const clock_;

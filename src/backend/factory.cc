@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "src/backend/cpu/cpu.h"
 #include "src/backend/host/host_backend.h"
 #include "src/backend/reference/reference.h"
 
@@ -59,6 +60,9 @@ Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, const mode
       return InvalidArgumentError("the reference backend computes in f32 only");
     }
     compute = reference::MakeCompute(*model, shape, kv_memory);
+  } else if (name == "cpu") {
+    ASSIGN_OR_RETURN(compute, cpu::MakeCompute(model, options, shape, kv_memory,
+                                               cpu::SupportedKernels().front()));
   } else {
     return InvalidArgumentError(
         fmt::format("backend '{}' does not exist; there are reference and cpu", name));

@@ -49,5 +49,13 @@ TEST(RealModelTest, ReferenceNamesTheCapitalOfFrance) {
   EXPECT_EQ(Spelling({drawn.begin(), drawn.begin() + 2}), "ĠParis.") << Spelling(drawn);
 }
 
+TEST(RealModelTest, CpuNamesTheCapitalOfFrance) {
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    TestBackend backend("cpu", &RealModel(), Options(dtype));
+    const auto drawn = backend.Greedy(Ids(kFrance), 6, BlocksFor(32, 16));
+    EXPECT_EQ(Spelling({drawn.begin(), drawn.begin() + 2}), "ĠParis.") << Spelling(drawn);
+  }
+}
+
 }  // namespace
 }  // namespace baton::backend

@@ -1,0 +1,94 @@
+// The program that launch tests run as a rank, and as a launcher that gets killed.
+//
+//   rank_helper exchange           a ring of messages, then exit 0
+//   rank_helper exit <rank> <n>    that rank exits with n, the others wait
+//   rank_helper wait               every rank waits for SIGTERM, then ends in order
+//   rank_helper deaf               every rank ignores SIGTERM and waits
+//   rank_helper print              every rank writes one line to stdout
+//   rank_helper launch             starts a job of `deaf` ranks, prints their pids, waits
+//   rank_helper child              a plain process that waits (no MPI)
+#include <mpi.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "src/launch/mpi_job.h"
+#include "src/launch/process.h"
+#include "src/ranks/mpi_session.h"
+
+namespace {
+
+volatile sig_atomic_t g_terminated = 0;
+void OnTerm(int) { g_terminated = 1; }
+
+void WaitForTerm() {
+  sigset_t term;
+  sigset_t before;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  sigprocmask(SIG_BLOCK, &term, &before);
+  while (g_terminated == 0) sigsuspend(&before);
+}
+
+int Exchange(const baton::ranks::MpiSession& session) {
+  const int rank = static_cast<int>(session.rank());
+  const int size = static_cast<int>(session.size());
+  for (int round = 0; round < 50; ++round) {
+    // 64 KiB goes beyond the eager limit: the shared segments and not only a mailbox are in use.
+    std::vector<int> sent(16384, rank * 1000 + round);
+    std::vector<int> received(16384);
+    MPI_Sendrecv(sent.data(), 16384, MPI_INT, (rank + 1) % size, round, received.data(), 16384,
+                 MPI_INT, (rank + size - 1) % size, round, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (received[16383] != ((rank + size - 1) % size) * 1000 + round) return 3;
+  }
+  return 0;
+}
+
+int RunRank(const std::string& mode, int argc, char** argv) {
+  auto session = baton::ranks::MpiSession::Create();
+  if (!session.ok()) {
+    std::fprintf(stderr, "%s\n", session.status().ToString().c_str());
+    return 2;
+  }
+  if (mode == "exchange") return Exchange(**session);
+  if (mode == "print") {
+    std::printf("line of rank %u\n", (*session)->rank());
+    return 0;
+  }
+  if (mode == "exit" && argc == 4 && std::to_string((*session)->rank()) == argv[2]) {
+    (*session)->Abandon();
+    return std::atoi(argv[3]);
+  }
+  if (mode == "deaf") signal(SIGTERM, SIG_IGN);
+  WaitForTerm();
+  return 0;
+}
+
+int RunLauncher(const std::string& self) {
+  auto job = baton::launch::MpiJob::Start({"killed-launcher", 2, {self, "deaf"}, {}});
+  if (!job.ok()) return 4;
+  auto pids = (*job)->RankPids(std::chrono::seconds(30));
+  if (!pids.ok()) return 5;
+  std::printf("%d %d %d\n", (*job)->pid(), (*pids)[0], (*pids)[1]);
+  std::fflush(stdout);
+  for (;;) pause();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const auto self = baton::launch::SelfExecutable();
+  if (mode.empty() || !self.ok()) return 2;
+  if (mode == "launch") return RunLauncher(*self);
+  signal(SIGTERM, OnTerm);
+  if (mode == "child") {
+    WaitForTerm();
+    return 0;
+  }
+  return RunRank(mode, argc, argv);
+}

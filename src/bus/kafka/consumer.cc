@@ -114,6 +114,9 @@ Status KafkaConsumer::Assign(const std::vector<StartPoint>& wanted) {
       return InvalidArgumentError(fmt::format("{} is assigned twice, or at the offset {}",
                                               Name(start.topic, start.partition), start.offset));
     }
+    if (handle_->Topic(start.topic) == nullptr) {
+      return InvalidArgumentError(fmt::format("\"{}\" cannot be a topic", start.topic));
+    }
   }
   BATON_RETURN_IF_ERROR(ResolveEnds(starts));
   // librdkafka keeps a partition paused from one assignment to the next.

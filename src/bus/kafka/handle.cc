@@ -73,7 +73,16 @@ Result<std::unique_ptr<Handle>> Handle::Make(const KafkaOptions& options, rd_kaf
   return handle;
 }
 
+rd_kafka_topic_t* Handle::Topic(const std::string& name) {
+  const auto [found, fresh] = topics_.try_emplace(name, nullptr);
+  if (fresh) found->second = rd_kafka_topic_new(rk_, name.c_str(), nullptr);
+  return found->second;
+}
+
 Handle::~Handle() {
+  for (const auto& [name, topic] : topics_) {
+    if (topic != nullptr) rd_kafka_topic_destroy(topic);
+  }
   // Without the close: there is no group to leave, and it would wait for a broker that is away.
   if (rk_ != nullptr) rd_kafka_destroy_flags(rk_, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
 }

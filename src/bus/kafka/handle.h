@@ -48,6 +48,10 @@ class Handle {
   Handle& operator=(const Handle&) = delete;
 
   rd_kafka_t* get() const { return rk_; }
+  // The topic's object, made on first use and kept. Making it asks the broker for the topic at
+  // once; librdkafka would otherwise find a new topic with its next scan, up to a second later.
+  // Owner thread only.
+  rd_kafka_topic_t* Topic(const std::string& name);
   const std::string& name() const { return log_.name(); }
   // kUnavailable "broker <bootstrap> is away: <last failure, or else the error's text>".
   Status Away(rd_kafka_resp_err_t error) const;
@@ -62,6 +66,7 @@ class Handle {
   HandleLog log_;
   const std::string bootstrap_;
   rd_kafka_t* rk_ = nullptr;
+  std::map<std::string, rd_kafka_topic_t*> topics_;
   void* owner_ = nullptr;
 };
 

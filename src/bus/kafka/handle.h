@@ -36,6 +36,13 @@ class HandleLog {
   std::string last_failure_;
 };
 
+struct MetadataDeleter {
+  void operator()(const rd_kafka_metadata_t* metadata) const {
+    rd_kafka_metadata_destroy(metadata);
+  }
+};
+using MetadataPtr = std::unique_ptr<const rd_kafka_metadata_t, MetadataDeleter>;
+
 class Handle {
  public:
   // `name` becomes part of client.id. `delivered` is the producer's delivery callback or null;
@@ -53,6 +60,9 @@ class Handle {
   // Owner thread only.
   rd_kafka_topic_t* Topic(const std::string& name);
   const std::string& name() const { return log_.name(); }
+  // What the broker knows: all topics, or `topic`, or without either only the brokers.
+  // kUnavailable when it is away.
+  Result<MetadataPtr> Metadata(bool all_topics, rd_kafka_topic_t* topic, Nanos timeout);
   // kUnavailable "broker <bootstrap> is away: <last failure, or else the error's text>".
   Status Away(rd_kafka_resp_err_t error) const;
   void set_owner(void* owner) { owner_ = owner; }

@@ -78,7 +78,7 @@ struct Cluster {
   int64_t restarts_per_minute = 5;
   int64_t ready_timeout_ms = 120'000;
   int64_t drain_timeout_ms = 10'000;
-  std::string log_folder;  // empty: a private one, removed unless something failed
+  std::string log_folder;  // empty: unnamed files, of which a failure shows the last lines
 };
 
 struct Log {

@@ -139,7 +139,8 @@ std::vector<Option> ControllerAndJobs() {
       Integer("cluster.drain_timeout_ms", "--drain-timeout-ms", INTEGER(cluster.drain_timeout_ms),
               0, 600'000, "ms", "what running requests get at a stop"),
       Text("cluster.log_folder", "--log-folder", TEXT(cluster.log_folder),
-           "logs of started processes; default: a private one, kept when something failed"),
+           "where started processes write their logs; without it, the last lines are "
+           "shown when one fails"),
       Choice("log.level", "--log-level", TEXT(log.level), {"debug", "info", "warning", "error"},
              "least severe line that is written"),
   };

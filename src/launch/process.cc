@@ -1,6 +1,5 @@
 #include "src/launch/process.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -41,15 +40,6 @@ Result<std::string> FindProgram(const std::string& program) {
   return NotFoundError(fmt::format("{} is not installed: no such program in PATH", program));
 }
 
-Result<int> OpenOutput(const std::string& log_path) {
-  const int fd = log_path.empty()
-                     ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10)
-                     : open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd >= 0) return fd;
-  return UnavailableError(fmt::format("cannot write to {}: {}",
-                                      log_path.empty() ? "stderr" : log_path, strerror(errno)));
-}
-
 std::vector<char*> Pointers(std::vector<std::string>* texts) {
   std::vector<char*> pointers;
   pointers.reserve(texts->size() + 1);
@@ -78,12 +68,10 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ProcessSpec& spe
   for (const auto& [key, value] : spec.environment) variables.push_back(key + "=" + value);
   const std::vector<char*> argv = Pointers(&arguments);
   const std::vector<char*> environment = Pointers(&variables);
-  ASSIGN_OR_RETURN(const int output_fd, OpenOutput(spec.log_path));
+  const int output_fd = spec.output_fd >= 0 ? spec.output_fd : STDERR_FILENO;
   std::array<int, 2> sockets{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
-    const int error = errno;
-    close(output_fd);
-    return UnavailableError(fmt::format("{}: socketpair: {}", spec.name, strerror(error)));
+    return UnavailableError(fmt::format("{}: socketpair: {}", spec.name, strerror(errno)));
   }
   const KeeperPlan plan{program.c_str(),     argv.data(),
                         environment.data(),  sockets[1],
@@ -93,7 +81,6 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ProcessSpec& spe
   if (keeper == 0) RunKeeper(plan);
   const int fork_error = errno;
   close(sockets[1]);
-  close(output_fd);
   if (keeper < 0) {
     close(sockets[0]);
     return UnavailableError(fmt::format("{}: fork: {}", spec.name, strerror(fork_error)));

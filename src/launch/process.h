@@ -21,9 +21,9 @@ struct ProcessSpec {
   std::string name;               // for messages
   std::vector<std::string> argv;  // argv[0] with a '/' is a path, otherwise looked up in PATH
   Environment environment;        // all of it; nothing is inherited
-  // stdout and stderr are appended to this file; empty: both go to the launcher's stderr. The
+  // Where stdout and stderr go; not taken over. Negative: both go to the launcher's stderr. The
   // launcher's stdout is never touched.
-  std::string log_path;
+  int output_fd = -1;
   std::string folder;  // removed with everything in it once the tree has ended; empty: none
   // What processes below get to end by themselves once the program has ended, before SIGKILL.
   Nanos linger{};

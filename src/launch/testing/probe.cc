@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <sstream>
 #include <thread>
 
 #include "src/base/check.h"
@@ -20,6 +22,28 @@ bool Alive(pid_t pid) {
   if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
   const char state = text[name_end + 2];
   return state != 'Z' && state != 'X' && state != 'x';
+}
+
+std::vector<pid_t> Descendants(pid_t pid) {
+  std::multimap<pid_t, pid_t> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    if (!std::getline(file, text)) continue;  // it has just ended
+    std::istringstream rest(text.substr(text.rfind(')') + 2));
+    char state = 0;
+    pid_t parent = 0;
+    if (rest >> state >> parent) children.emplace(parent, std::stoi(name));
+  }
+  std::vector<pid_t> found = {pid};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto [begin, end] = children.equal_range(found[i]);
+    for (auto it = begin; it != end; ++it) found.push_back(it->second);
+  }
+  found.erase(found.begin());
+  return found;
 }
 
 bool Eventually(Nanos timeout, const std::function<bool()>& condition) {

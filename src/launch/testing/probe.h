@@ -13,6 +13,8 @@ namespace baton::launch::testing {
 
 // Running, sleeping or stopped. A zombie is not alive, whatever kill(pid, 0) says.
 bool Alive(pid_t pid);
+// Every process below `pid`, children of children included.
+std::vector<pid_t> Descendants(pid_t pid);
 // Until `condition` holds or the time is up; the condition's last value.
 bool Eventually(Nanos timeout, const std::function<bool()>& condition);
 // Paths of everything below a folder.

@@ -6,7 +6,9 @@
 //   rank_helper deaf               every rank ignores SIGTERM and waits
 //   rank_helper print              every rank writes one line to stdout
 //   rank_helper launch             starts a job of `deaf` ranks, prints their pids, waits
-//   rank_helper child              a plain process that waits (no MPI)
+//   rank_helper controller|instance --config <file>
+//                                  as a member of a local cluster: BATON_TEST_INSTANCE says what
+//                                  an instance does (crash, usage, job); otherwise it waits
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "src/launch/exit_codes.h"
 #include "src/launch/mpi_job.h"
 #include "src/launch/process.h"
 #include "src/ranks/mpi_session.h"
@@ -68,6 +71,25 @@ int RunRank(const std::string& mode, int argc, char** argv) {
   return 0;
 }
 
+// A job of two ranks that ignore SIGTERM, below an instance that obeys it.
+int RunInstance(const std::string& self) {
+  const char* wish = std::getenv("BATON_TEST_INSTANCE");
+  const std::string what = wish != nullptr ? wish : "";
+  if (what == "crash" || what == "usage") {
+    std::fprintf(stderr, "first line\nlast words of the instance\n");
+    return what == "crash" ? 7 : baton::launch::kExitUsage;
+  }
+  if (what != "job") {
+    WaitForTerm();
+    return 0;
+  }
+  auto job = baton::launch::MpiJob::Start({"cluster-job", 2, {self, "deaf"}, {}});
+  if (!job.ok()) return 4;
+  WaitForTerm();
+  (*job)->Stop(std::chrono::milliseconds(100));
+  return 0;
+}
+
 int RunLauncher(const std::string& self) {
   auto job = baton::launch::MpiJob::Start({"killed-launcher", 2, {self, "deaf"}, {}});
   if (!job.ok()) return 4;
@@ -86,9 +108,10 @@ int main(int argc, char** argv) {
   if (mode.empty() || !self.ok()) return 2;
   if (mode == "launch") return RunLauncher(*self);
   signal(SIGTERM, OnTerm);
-  if (mode == "child") {
+  if (mode == "controller") {
     WaitForTerm();
     return 0;
   }
+  if (mode == "instance") return RunInstance(*self);
   return RunRank(mode, argc, argv);
 }

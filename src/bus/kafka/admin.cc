@@ -24,7 +24,6 @@ using AdminOptionsPtr =
     std::unique_ptr<rd_kafka_AdminOptions_t, Destroy<rd_kafka_AdminOptions_destroy>>;
 using QueuePtr = std::unique_ptr<rd_kafka_queue_t, Destroy<rd_kafka_queue_destroy>>;
 using EventPtr = std::unique_ptr<rd_kafka_event_t, Destroy<rd_kafka_event_destroy>>;
-using MetadataPtr = std::unique_ptr<const rd_kafka_metadata_t, Destroy<rd_kafka_metadata_destroy>>;
 
 Result<NewTopicPtr> MakeNewTopic(const TopicSettings& topic, const KafkaOptions& options) {
   char reason[256] = "";
@@ -73,21 +72,11 @@ Result<std::unique_ptr<Admin>> Admin::Make(const KafkaOptions& options) {
   return admin;
 }
 
-Status Admin::Ping(Nanos timeout) {
-  const rd_kafka_metadata_t* raw = nullptr;
-  const rd_kafka_resp_err_t error =
-      rd_kafka_metadata(handle_->get(), 0, nullptr, &raw, std::max(1, TimeoutMs(timeout)));
-  const MetadataPtr metadata(raw);
-  return error == RD_KAFKA_RESP_ERR_NO_ERROR ? OkStatus() : handle_->Away(error);
-}
+Status Admin::Ping(Nanos timeout) { return handle_->Metadata(false, nullptr, timeout).status(); }
 
 // Asks for all topics: naming one that is missing makes some brokers create it.
 Result<Admin::TopicStates> Admin::ReadTopics(Nanos timeout) {
-  const rd_kafka_metadata_t* raw = nullptr;
-  const rd_kafka_resp_err_t error =
-      rd_kafka_metadata(handle_->get(), 1, nullptr, &raw, std::max(1, TimeoutMs(timeout)));
-  const MetadataPtr metadata(raw);
-  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return handle_->Away(error);
+  ASSIGN_OR_RETURN(const MetadataPtr metadata, handle_->Metadata(true, nullptr, timeout));
   TopicStates states;
   for (int i = 0; i < metadata->topic_cnt; ++i) {
     const rd_kafka_metadata_topic& topic = metadata->topics[i];

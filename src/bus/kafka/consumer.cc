@@ -10,6 +10,7 @@
 namespace baton::bus::kafka {
 namespace {
 
+constexpr Nanos kLearnTimeout = std::chrono::milliseconds(200);
 // Between two tries at something that a broker refused for the moment.
 constexpr Nanos kRetryPause = std::chrono::milliseconds(20);
 
@@ -106,6 +107,16 @@ Status KafkaConsumer::ResolveEnds(std::vector<StartPoint>& starts) {
   }
 }
 
+Status KafkaConsumer::LearnTopic(const std::string& name) {
+  rd_kafka_topic_t* topic = handle_->Topic(name);
+  if (topic == nullptr) return InvalidArgumentError(fmt::format("\"{}\" cannot be a topic", name));
+  if (!learnt_.insert(name).second) return OkStatus();
+  // A partition whose leader is unknown when it is assigned is looked at again only after half a
+  // second. With the broker away this is no use and no harm.
+  IgnoreStatus(handle_->Metadata(false, topic, kLearnTimeout).status());
+  return OkStatus();
+}
+
 Status KafkaConsumer::Assign(const std::vector<StartPoint>& wanted) {
   std::vector<StartPoint> starts = wanted;
   std::set<Partition> seen;
@@ -114,6 +125,7 @@ Status KafkaConsumer::Assign(const std::vector<StartPoint>& wanted) {
       return InvalidArgumentError(fmt::format("{} is assigned twice, or at the offset {}",
                                               Name(start.topic, start.partition), start.offset));
     }
+    BATON_RETURN_IF_ERROR(LearnTopic(start.topic));
   }
   BATON_RETURN_IF_ERROR(ResolveEnds(starts));
   // librdkafka keeps a partition paused from one assignment to the next.

@@ -45,6 +45,8 @@ class KafkaConsumer : public Consumer {
   using Partition = std::pair<std::string, int32_t>;
 
   explicit KafkaConsumer(Nanos assign_timeout) : assign_timeout_(assign_timeout) {}
+  // Has librdkafka ask for a topic that this consumer did not meet before.
+  Status LearnTopic(const std::string& name);
   // Replaces kOffsetEnd in `starts` by the offset that the next record will get.
   Status ResolveEnds(std::vector<StartPoint>& starts);
   Status SetPaused(const Partition& partition, bool paused);
@@ -54,6 +56,7 @@ class KafkaConsumer : public Consumer {
   const Nanos assign_timeout_;
   std::map<Partition, int64_t> next_;  // of the assignment: lowest offset not yet handed out
   std::set<Partition> paused_;
+  std::set<std::string> learnt_;
   std::unique_ptr<Handle> handle_;
 };
 

@@ -14,6 +14,7 @@ namespace {
 constexpr int kSyslogError = 3;
 constexpr int kSyslogWarning = 4;
 constexpr int kSyslogInfo = 6;
+constexpr Nanos kFirstTry = std::chrono::milliseconds(20);
 constexpr Nanos kLogInterval = std::chrono::seconds(1);
 
 }  // namespace
@@ -73,7 +74,30 @@ Result<std::unique_ptr<Handle>> Handle::Make(const KafkaOptions& options, rd_kaf
   return handle;
 }
 
+rd_kafka_topic_t* Handle::Topic(const std::string& name) {
+  const auto [found, fresh] = topics_.try_emplace(name, nullptr);
+  if (fresh) found->second = rd_kafka_topic_new(rk_, name.c_str(), nullptr);
+  return found->second;
+}
+
+Result<MetadataPtr> Handle::Metadata(bool all_topics, rd_kafka_topic_t* topic, Nanos timeout) {
+  const MonoTime until = RealClock().Now() + timeout;
+  // A call that starts while the first connection is made sleeps for a second even though the
+  // broker is there after a millisecond; short tries that grow cure it.
+  for (Nanos part = kFirstTry;; part *= 2) {
+    const Nanos left = until - RealClock().Now();
+    const rd_kafka_metadata_t* raw = nullptr;
+    const rd_kafka_resp_err_t error = rd_kafka_metadata(
+        rk_, all_topics ? 1 : 0, topic, &raw, std::max(1, TimeoutMs(std::min(part, left))));
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return MetadataPtr(raw);
+    if (part >= left) return Away(error);
+  }
+}
+
 Handle::~Handle() {
+  for (const auto& [name, topic] : topics_) {
+    if (topic != nullptr) rd_kafka_topic_destroy(topic);
+  }
   // Without the close: there is no group to leave, and it would wait for a broker that is away.
   if (rk_ != nullptr) rd_kafka_destroy_flags(rk_, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
 }

@@ -36,6 +36,13 @@ class HandleLog {
   std::string last_failure_;
 };
 
+struct MetadataDeleter {
+  void operator()(const rd_kafka_metadata_t* metadata) const {
+    rd_kafka_metadata_destroy(metadata);
+  }
+};
+using MetadataPtr = std::unique_ptr<const rd_kafka_metadata_t, MetadataDeleter>;
+
 class Handle {
  public:
   // `name` becomes part of client.id. `delivered` is the producer's delivery callback or null;
@@ -48,7 +55,14 @@ class Handle {
   Handle& operator=(const Handle&) = delete;
 
   rd_kafka_t* get() const { return rk_; }
+  // The topic's object, made on first use and kept. Making it asks the broker for the topic at
+  // once; librdkafka would otherwise find a new topic with its next scan, up to a second later.
+  // Owner thread only.
+  rd_kafka_topic_t* Topic(const std::string& name);
   const std::string& name() const { return log_.name(); }
+  // What the broker knows: all topics, or `topic`, or without either only the brokers.
+  // kUnavailable when it is away.
+  Result<MetadataPtr> Metadata(bool all_topics, rd_kafka_topic_t* topic, Nanos timeout);
   // kUnavailable "broker <bootstrap> is away: <last failure, or else the error's text>".
   Status Away(rd_kafka_resp_err_t error) const;
   void set_owner(void* owner) { owner_ = owner; }
@@ -62,6 +76,7 @@ class Handle {
   HandleLog log_;
   const std::string bootstrap_;
   rd_kafka_t* rk_ = nullptr;
+  std::map<std::string, rd_kafka_topic_t*> topics_;
   void* owner_ = nullptr;
 };
 

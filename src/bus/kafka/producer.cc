@@ -63,13 +63,17 @@ Status KafkaProducer::CheckSize(const OutRecord& record) const {
 
 Status KafkaProducer::Produce(OutRecord record, DeliveryCallback callback) {
   BATON_RETURN_IF_ERROR(CheckSize(record));
+  rd_kafka_topic_t* topic = handle_->Topic(record.topic);
+  if (topic == nullptr) {
+    return InvalidArgumentError(fmt::format("\"{}\" cannot be a topic", record.topic));
+  }
   HeadersPtr headers = MakeHeaders(record.headers);
   const size_t slot = TakeSlot(std::move(callback));
 
   rd_kafka_vu_t fields[7];
   size_t count = 0;
-  fields[count].vtype = RD_KAFKA_VTYPE_TOPIC;
-  fields[count++].u.cstr = record.topic.c_str();
+  fields[count].vtype = RD_KAFKA_VTYPE_RKT;
+  fields[count++].u.rkt = topic;
   fields[count].vtype = RD_KAFKA_VTYPE_PARTITION;
   fields[count++].u.i32 = record.partition < 0 ? RD_KAFKA_PARTITION_UA : record.partition;
   fields[count].vtype = RD_KAFKA_VTYPE_MSGFLAGS;

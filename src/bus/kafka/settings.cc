@@ -88,7 +88,8 @@ Pairs CommonDefaults(const KafkaOptions& options, const std::string& client_id) 
       {"topic.metadata.refresh.interval.ms", "60000"},
       {"log.connection.close", "false"},
       {"broker.address.family", "v4"},  // localhost is ::1 as well, where few brokers listen
-      {"allow.auto.create.topics", "false"},
+      // The embedded cluster knows no such wish and would be complained about in each log.
+      {"allow.auto.create.topics", options.embedded ? "true" : "false"},
       // A record's own limit is checked by Produce(); this one is for the request around it.
       {"message.max.bytes", std::to_string(options.max_record_bytes + (64 << 10))},
   };

@@ -2,6 +2,7 @@
 // command line, `--help` and `baton config` are made from it. Thread-safe, never changes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -45,6 +46,8 @@ const Option* FindOption(std::string_view key);
 Status SetOption(std::string_view key, std::string_view value, std::string_view source,
                  Config* config);
 
+// Single-character insertions, deletions and changes between two texts (Levenshtein 1966).
+size_t EditDistance(std::string_view a, std::string_view b);
 // The known key with the smallest edit distance.
 std::string_view NearestKey(std::string_view key);
 

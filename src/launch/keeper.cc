@@ -11,11 +11,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "src/base/clock.h"
 
 namespace baton::launch {
 namespace {
@@ -34,11 +35,8 @@ struct ProcessEntry {
 // Touched in the keeper only; untouched pages of .bss cost nothing.
 ProcessEntry g_processes[kProcessesMax];
 
-int64_t NowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
+// Safe here: the launcher has used the clock before the fork, and reading it takes no lock.
+int64_t NowNs() { return RealClock().Now().ns; }
 
 // Calls visit(name) for each entry of an open folder. Returns false when it cannot be read.
 template <typename Visit>

@@ -1,13 +1,8 @@
 #include "src/launch/local_cluster.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <condition_variable>
-#include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -16,6 +11,7 @@
 #include "src/launch/exit_codes.h"
 #include "src/launch/keeper.h"
 #include "src/launch/log_file.h"
+#include "src/launch/private_file.h"
 
 namespace baton::launch {
 namespace {
@@ -41,22 +37,6 @@ struct Member {
   uint32_t restarts_total = 0;
   MonoTime start_at;  // while there is no process
 };
-
-Result<std::string> WriteConfig(const std::string& text) {
-  std::string folder = "/tmp/baton-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) {
-    return UnavailableError(fmt::format("cannot create {}: {}", folder, strerror(errno)));
-  }
-  const std::string path = folder + "/config.toml";
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const bool written =
-      fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int error = errno;
-  if (fd >= 0) close(fd);
-  if (written) return folder;
-  RemoveFolder(folder.c_str());
-  return UnavailableError(fmt::format("cannot write {}: {}", path, strerror(error)));
-}
 
 class SupervisedCluster : public LocalCluster {
  public:
@@ -125,22 +105,26 @@ class SupervisedCluster : public LocalCluster {
   }
 
   Status StartMember(Member* member) {
-    ASSIGN_OR_RETURN(const std::string folder, WriteConfig(member->config_text));
+    ASSIGN_OR_RETURN(const std::string folder, MakePrivateFolder("/tmp"));
+    const std::string file = folder + "/config.toml";
+    Status status = WritePrivateFile(file, member->config_text);
+    if (status.ok()) status = StartProcess(member, folder, file);
+    // Once it runs, its keeper removes the folder.
+    if (!status.ok()) RemoveFolder(folder.c_str());
+    return status;
+  }
+
+  Status StartProcess(Member* member, const std::string& folder, const std::string& file) {
     ProcessSpec process;
     process.name = member->name;
-    process.argv = {spec_.binary, member->command, "--config", folder + "/config.toml"};
+    process.argv = {spec_.binary, member->command, "--config", file};
     process.environment = BaseEnvironment();
     process.environment.insert(process.environment.end(), spec_.environment.begin(),
                                spec_.environment.end());
     process.output_fd = member->log->fd();
     process.folder = folder;
     process.linger = kLinger;
-    Result<std::unique_ptr<ChildProcess>> child = ChildProcess::Start(process);
-    if (!child.ok()) {
-      RemoveFolder(folder.c_str());
-      return child.status();
-    }
-    member->process = std::move(child).value();
+    ASSIGN_OR_RETURN(member->process, ChildProcess::Start(process));
     return OkStatus();
   }
 

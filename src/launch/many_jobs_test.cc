@@ -16,7 +16,7 @@ TEST(ManyJobsTest, FourJobsAtOnceTwentyTimesWithoutAFailure) {
   for (int round = 0; round < 20; ++round) {
     std::vector<std::unique_ptr<MpiJob>> jobs;
     for (int i = 0; i < 4; ++i) {
-      auto job = MpiJob::Start({"cluster-" + std::to_string(i), 2, {helper, "exchange"}, {}});
+      auto job = MpiJob::Start({"cluster-" + std::to_string(i), 2, {helper, "exchange"}, {}, {}});
       ASSERT_TRUE(job.ok()) << job.status().ToString();
       jobs.push_back(std::move(job).value());
     }

@@ -5,12 +5,12 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 
 #include "src/launch/keeper.h"
+#include "src/launch/private_file.h"
 #include "src/launch/process.h"
 
 namespace baton::launch {
@@ -35,22 +35,12 @@ std::string BaseFolder() {
   return IsMemory("/tmp") || !IsMemory("/dev/shm") ? "/tmp" : "/dev/shm";
 }
 
-Result<std::string> MakeFolder() {
-  std::string path = BaseFolder() + "/baton-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) {
-    return UnavailableError(fmt::format("cannot create {}: {}", path, strerror(errno)));
-  }
-  return path;
-}
-
 std::vector<std::string> MpirunLine(const MpiJobSpec& spec) {
-  std::vector<std::string> line = {"mpirun",    "--oversubscribe",
-                                   "--bind-to", "none",
-                                   "--stdin",   "none",
-                                   "--mca",     "pml",
-                                   "ob1",       "--mca",
-                                   "btl",       "self,vader",
-                                   "-n",        std::to_string(spec.ranks)};
+  // Quiet: a failing rank says itself why, in one line; mpirun would add a page.
+  std::vector<std::string> line = {
+      "mpirun",  "--quiet", "--oversubscribe", "--bind-to", "none",
+      "--stdin", "none",    "--mca",           "pml",       "ob1",
+      "--mca",   "btl",     "self,vader",      "-n",        std::to_string(spec.ranks)};
   line.insert(line.end(), spec.argv.begin(), spec.argv.end());
   return line;
 }
@@ -69,7 +59,7 @@ Environment MpirunEnvironment(const MpiJobSpec& spec, const std::string& folder)
                                          {"OMPI_MCA_btl_vader_backing_directory", folder},
                                          {"OMPI_MCA_plm", "isolated"},  // this host only, no ssh
                                          {"OMPI_MCA_oob_tcp_if_include", "lo"},
-                                         {"BATON_RANK_PID_FOLDER", folder}});
+                                         {"BATON_JOB_FOLDER", folder}});
   environment.insert(environment.end(), spec.environment.begin(), spec.environment.end());
   return environment;
 }
@@ -131,7 +121,14 @@ Result<std::unique_ptr<MpiJob>> MpiJob::Start(const MpiJobSpec& spec) {
     return InvalidArgumentError(
         fmt::format("{}: {} ranks; 1 to {} are possible", spec.name, spec.ranks, kRanksMax));
   }
-  ASSIGN_OR_RETURN(const std::string folder, MakeFolder());
+  ASSIGN_OR_RETURN(const std::string folder, MakePrivateFolder(BaseFolder()));
+  for (const auto& [name, text] : spec.files) {
+    const Status written = WritePrivateFile(fmt::format("{}/{}", folder, name), text);
+    if (!written.ok()) {
+      RemoveFolder(folder.c_str());
+      return written;
+    }
+  }
   ProcessSpec process;
   process.name = spec.name;
   process.argv = MpirunLine(spec);

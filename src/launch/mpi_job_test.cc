@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ class MpiJobTest : public ::testing::Test {
   std::unique_ptr<MpiJob> Start(std::vector<std::string> arguments, uint32_t ranks = 2) {
     std::vector<std::string> argv = {Helper()};
     argv.insert(argv.end(), arguments.begin(), arguments.end());
-    auto job = MpiJob::Start({"job-" + arguments[0], ranks, argv, {}});
+    auto job = MpiJob::Start({"job-" + arguments[0], ranks, argv, {}, {}});
     EXPECT_TRUE(job.ok()) << job.status().ToString();
     return job.ok() ? std::move(job).value() : nullptr;
   }
@@ -175,7 +176,7 @@ TEST_F(MpiJobTest, ALauncherKilledWithSigkillLeavesNoProcessAndNoFile) {
 }
 
 TEST_F(MpiJobTest, RankPidsNamesTheRankThatIsMissing) {
-  auto started = MpiJob::Start({"no-mpi", 1, {"/bin/sleep", "30"}, {}});
+  auto started = MpiJob::Start({"no-mpi", 1, {"/bin/sleep", "30"}, {}, {}});
   ASSERT_TRUE(started.ok());
   const auto pids = (*started)->RankPids(std::chrono::milliseconds(300));
   ASSERT_FALSE(pids.ok());
@@ -212,16 +213,34 @@ TEST_F(MpiJobTest, OutputOfRanksGoesToStderrOnly) {
   unlink(err.c_str());
 }
 
+TEST_F(MpiJobTest, FilesOfTheJobArePrivateAndGoWithIt) {
+  MpiJobSpec spec{"files", 1, {Helper(), "wait"}, {}, {}};
+  spec.files = {{"config.toml", "secret = 1"}};
+  auto job = MpiJob::Start(spec);
+  ASSERT_TRUE(job.ok());
+  PidsOf(job->get());
+  const auto files = FilesBelow(tmp_.path());
+  const auto file = std::find_if(files.begin(), files.end(), [](const std::string& path) {
+    return path.ends_with("/config.toml");
+  });
+  ASSERT_NE(file, files.end());
+  struct stat info {};
+  ASSERT_EQ(stat(file->c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  (*job)->Stop(seconds(10));
+  ExpectNothingLeft({});
+}
+
 TEST_F(MpiJobTest, BadSpecsAreRefusedWithTheirReason) {
-  EXPECT_EQ(MpiJob::Start({"empty", 1, {}, {}}).status().code(), StatusCode::kInvalidArgument);
-  const auto none = MpiJob::Start({"none", 0, {"/bin/true"}, {}});
+  EXPECT_EQ(MpiJob::Start({"empty", 1, {}, {}, {}}).status().code(), StatusCode::kInvalidArgument);
+  const auto none = MpiJob::Start({"none", 0, {"/bin/true"}, {}, {}});
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.status().message().find("1 to 1024"), std::string::npos);
   EXPECT_EQ(FilesBelow(tmp_.path()), std::vector<std::string>());
 }
 
 TEST_F(MpiJobTest, AProgramThatIsMissingFailsTheJob) {
-  auto job = MpiJob::Start({"missing", 1, {"/nonexistent/program"}, {}});
+  auto job = MpiJob::Start({"missing", 1, {"/nonexistent/program"}, {}, {}});
   ASSERT_TRUE(job.ok());
   const auto code = (*job)->Wait(seconds(30));
   ASSERT_TRUE(code.ok());

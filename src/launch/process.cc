@@ -61,7 +61,7 @@ int TimeoutMs(MonoTime deadline) {
 
 Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ProcessSpec& spec) {
   if (spec.argv.empty()) return InvalidArgumentError(spec.name + ": no program given");
-  // Everything that allocates happens before the fork.
+  RealClock();  // makes it, for the keeper; everything that allocates happens before the fork
   ASSIGN_OR_RETURN(const std::string program, FindProgram(spec.argv[0]));
   std::vector<std::string> arguments = spec.argv;
   std::vector<std::string> variables;

@@ -39,7 +39,7 @@ Result<std::unique_ptr<MpiSession>> MpiSession::Create() {
   }
   // mpirun itself does not end its ranks when it is killed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const char* folder = getenv("BATON_RANK_PID_FOLDER");
+  const char* folder = getenv("BATON_JOB_FOLDER");
   if (folder != nullptr) BATON_RETURN_IF_ERROR(WritePidFile(folder, rank_text));
 
   int provided = 0;

@@ -10,9 +10,11 @@
 //                                  as a member of a local cluster: BATON_TEST_INSTANCE says what
 //                                  an instance does (crash, usage, job); otherwise it waits
 #include <mpi.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -44,8 +46,14 @@ int Exchange(const baton::ranks::MpiSession& session) {
     // 64 KiB goes beyond the eager limit: the shared segments and not only a mailbox are in use.
     std::vector<int> sent(16384, rank * 1000 + round);
     std::vector<int> received(16384);
-    MPI_Sendrecv(sent.data(), 16384, MPI_INT, (rank + 1) % size, round, received.data(), 16384,
-                 MPI_INT, (rank + size - 1) % size, round, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    std::array<MPI_Request, 2> requests{};
+    MPI_Irecv(received.data(), 16384, MPI_INT, (rank + size - 1) % size, round, MPI_COMM_WORLD,
+              requests.data());
+    MPI_Isend(sent.data(), 16384, MPI_INT, (rank + 1) % size, round, MPI_COMM_WORLD, &requests[1]);
+    for (int done = 0; done == 0;) {
+      MPI_Testall(2, requests.data(), &done, MPI_STATUSES_IGNORE);
+      sched_yield();  // more ranks than cores
+    }
     if (received[16383] != ((rank + size - 1) % size) * 1000 + round) return 3;
   }
   return 0;
@@ -83,7 +91,7 @@ int RunInstance(const std::string& self) {
     WaitForTerm();
     return 0;
   }
-  auto job = baton::launch::MpiJob::Start({"cluster-job", 2, {self, "deaf"}, {}});
+  auto job = baton::launch::MpiJob::Start({"cluster-job", 2, {self, "deaf"}, {}, {}});
   if (!job.ok()) return 4;
   WaitForTerm();
   (*job)->Stop(std::chrono::milliseconds(100));
@@ -91,7 +99,7 @@ int RunInstance(const std::string& self) {
 }
 
 int RunLauncher(const std::string& self) {
-  auto job = baton::launch::MpiJob::Start({"killed-launcher", 2, {self, "deaf"}, {}});
+  auto job = baton::launch::MpiJob::Start({"killed-launcher", 2, {self, "deaf"}, {}, {}});
   if (!job.ok()) return 4;
   auto pids = (*job)->RankPids(std::chrono::seconds(30));
   if (!pids.ok()) return 5;

@@ -378,21 +378,16 @@ PlanNumber EngineCore::executed_plan() const {
 
 // ------------------------------------------------------------------------------- plans
 
+// At most one step a turn: a backend that computes inside Submit has then reported it before the
+// next one is planned, and never runs ahead of what the host knows for nothing.
 bool EngineCore::SendPlans(MonoTime now) {
-  bool moved = false;
-  while (true) {
-    const bool room = steps_.size() <= parts_.options.steps_ahead;
-    const std::optional<Plan> plan = scheduler_.Next(now, room);
-    if (!plan.has_value()) return moved;
-    moved = true;
-    NotePlan(*plan, now);
-    const Status sent = parts_.ranks->Send(*plan);
-    if (!sent.ok()) {
-      Lose(sent, now);
-      return true;
-    }
-    if (plan->rows.empty()) return moved;
-  }
+  const bool room = steps_.size() <= parts_.options.steps_ahead;
+  const std::optional<Plan> plan = scheduler_.Next(now, room);
+  if (!plan.has_value()) return false;
+  NotePlan(*plan, now);
+  const Status sent = parts_.ranks->Send(*plan);
+  if (!sent.ok()) Lose(sent, now);
+  return true;
 }
 
 void EngineCore::NotePlan(const Plan& plan, MonoTime now) {

@@ -2,7 +2,7 @@
 // it knows of the world comes through RankGroup and the time it is told, so tests and the simulator
 // drive it step by step. One owner thread.
 //
-//   reports of ranks -> completed steps -> commits -> timers -> next plans
+//   reports of ranks -> completed steps -> commits -> timers -> next plan
 //
 // Errors end one request. What loses a rank or the backend ends the engine: health() is not OK from
 // then on and every request gets an error.

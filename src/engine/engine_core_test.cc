@@ -59,6 +59,7 @@ TEST(EngineCore, AnEndIdEndsTheRequestAndTokensBehindItAreDropped) {
   for (uint32_t ahead = 0; ahead <= 2; ++ahead) {
     HarnessOptions options;
     options.exec.steps_ahead = ahead;
+    options.delay = 2;
     Harness harness(options);
     Rng rng(2);
     ExecRequest request = MakeRequest(RandomTokens(&rng, 6), 30);
@@ -74,6 +75,18 @@ TEST(EngineCore, AnEndIdEndsTheRequestAndTokensBehindItAreDropped) {
     dropped += harness.core->scheduler().dropped_tokens();
   }
   EXPECT_GT(dropped, 0u);
+}
+
+TEST(EngineCore, ABackendThatComputesInSubmitNeverRunsAheadForNothing) {
+  HarnessOptions options;
+  options.exec.steps_ahead = 2;
+  Harness harness(options);
+  Rng rng(2);
+  ExecRequest request = MakeRequest(RandomTokens(&rng, 6), 30);
+  request.end_ids = {Expected(options, request)[4]};
+  harness.Add(request);
+  ASSERT_TRUE(harness.Drain());
+  EXPECT_EQ(harness.core->scheduler().dropped_tokens(), 0u);
 }
 
 TEST(EngineCore, AStreamGivesATokenAtATime) {

@@ -140,7 +140,8 @@ class ThreadedExecutor : public Executor {
         stopped = true;
       }
       const bool moved = core_.Turn(now) || commanded;
-      Publish();
+      // While a step runs, turns that find nothing come by the thousand.
+      if (moved || !core_.step_running()) Publish();
       if (!core_.health().ok() || (stopping && core_.idle())) break;
       if (moved) {
         quiet = 0;

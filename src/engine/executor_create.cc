@@ -41,6 +41,10 @@ Result<std::unique_ptr<Executor>> Executor::Create(const ExecOptions& options,
                                                    transfer::TransportPair transports,
                                                    const transfer::LocalRank& local, Clock* clock) {
   BATON_RETURN_IF_ERROR(CheckOptions(options, backend));
+  if (local.rank != 0) {
+    return InvalidArgumentError(
+        fmt::format("an executor of one rank cannot be rank {} of its instance", local.rank));
+  }
   ExecutorParts parts;
   parts.clock = clock;
   parts.transports = std::move(transports);
@@ -61,10 +65,9 @@ Result<std::unique_ptr<Executor>> Executor::Create(const ExecOptions& options,
     engine.make_decoder = [tokenizer] { return std::make_unique<TextDecoder>(tokenizer); };
   }
   std::vector<LocalRanks::Member> members;
-  members.push_back(
-      {std::make_unique<RankWorker>(Rank(local.rank), backend, parts.transports.source.get(),
-                                    parts.transports.sink.get(), clock),
-       handoff ? parts.transports.source->endpoint() : ""});
+  members.push_back({std::make_unique<RankWorker>(Rank(0), backend, parts.transports.source.get(),
+                                                  parts.transports.sink.get(), clock),
+                     handoff ? parts.transports.source->endpoint() : ""});
   parts.ranks = std::make_unique<LocalRanks>(std::move(members));
   return MakeExecutor(std::move(parts));
 }

@@ -10,8 +10,11 @@
 namespace baton::engine {
 
 Scheduler::Scheduler(const SchedulerOptions& options, const kv::PrefixCacheOptions& cache)
-    : options_(options), cache_(cache) {
-  CHECK(options.running_max > 0 && options.step_tokens_max > 0 && options.step_rows_max > 0);
+    : options_(options),
+      // One row and one token for each: decodes alone can then never keep a prompt from advancing.
+      active_max_(std::min({options.running_max, options.step_rows_max, options.step_tokens_max})),
+      cache_(cache) {
+  CHECK(active_max_ > 0);
 }
 
 uint32_t Scheduler::BlocksFor(uint32_t positions) const {
@@ -92,7 +95,7 @@ std::optional<Plan> Scheduler::Next(MonoTime now, bool with_rows) {
 }
 
 void Scheduler::Admit(MonoTime now, Plan* plan) {
-  while (!waiting_.empty() && active_ < options_.running_max) {
+  while (!waiting_.empty() && active_ < active_max_) {
     Sequence* sequence = Get(waiting_.front());
     // In order of arrival: passing a large request by would starve it.
     if (!TryAdmit(sequence, now, plan)) return;
@@ -148,13 +151,10 @@ void Scheduler::AddRows(Plan* plan) {
     Sequence* sequence = Get(admission);
     (sequence->drawn() - sequence->scheduled == 1 ? decodes : prompts).push_back(sequence);
   }
-  std::stable_sort(decodes.begin(), decodes.end(), [](const Sequence* a, const Sequence* b) {
-    return a->last_step < b->last_step;
-  });
   uint32_t left = options_.step_tokens_max;
   for (const auto* group : {&decodes, &prompts}) {
     for (Sequence* sequence : *group) {
-      if (left == 0 || record.rows.size() >= options_.step_rows_max) break;
+      if (left == 0) break;
       if (AddRow(sequence, left, plan, &record)) {
         left -= static_cast<uint32_t>(plan->rows.back().tokens.size());
       }

@@ -4,7 +4,7 @@
 // Admission is in order of arrival and reserves the most blocks that a request can ever need, so
 // whatever was let in can finish, and with it whatever waits behind it. Blocks are taken only when
 // a step needs them: until then cached ones stay findable. A step has a token budget: decodes
-// first, the one that waited longest in front, then chunks of prompts, oldest first.
+// first, then chunks of prompts, oldest first; no more sequences run than fit into one step.
 #pragma once
 
 #include <cstdint>
@@ -99,6 +99,7 @@ class Scheduler {
   Sequence* Get(AdmissionId admission);
 
   const SchedulerOptions options_;
+  const uint32_t active_max_;
   kv::PrefixCache cache_;
   std::map<AdmissionId, Sequence> sequences_;
   std::deque<AdmissionId> waiting_;

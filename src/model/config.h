@@ -23,6 +23,7 @@ struct Config {
   uint32_t rope_dims = 0;    // leading dimensions of a head that rotate
   bool tied_output = false;  // output head is the embedding
   int32_t bos_id = -1;
+  bool add_bos = false;  // plain prompts begin with bos_id
   int32_t end_id = -1;
   std::vector<int32_t> end_ids;  // every token that ends an answer, end_id among them
   std::string weights_hash;      // XXH3-128 of the file, hex

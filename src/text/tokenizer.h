@@ -36,12 +36,17 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   // `parse_special`: "<|im_start|>" in the text becomes its control token; otherwise it is spelled
-  // out like any text, so that a user cannot forge a turn. kInvalidArgument when not UTF-8.
+  // out like any text, so that a user cannot forge a turn. kInvalidArgument when not UTF-8. Never
+  // adds a bos token. A character for whose bytes the vocabulary has no token gives nothing, as in
+  // the library (SmolLM2 lacks six control characters and the planes above U+3FFFF).
   Result<std::vector<int32_t>> Encode(std::string_view text, bool parse_special) const;
+  // A plain prompt: Encode without special tokens, behind the bos token where the spec asks for it.
+  Result<std::vector<int32_t>> EncodePrompt(std::string_view text) const;
   // The bytes that the tokens stand for; may end inside a UTF-8 sequence. Control tokens give
   // nothing unless `keep_special`. Unknown ids are kInvalidArgument.
   Result<std::string> DecodeBytes(std::span<const int32_t> tokens, bool keep_special) const;
-  // DecodeBytes with invalid UTF-8 replaced by U+FFFD.
+  // DecodeBytes with invalid UTF-8 replaced by U+FFFD, one for each maximal part of a sequence
+  // (Unicode 15, 3.9, "substitution of maximal subparts").
   Result<std::string> Decode(std::span<const int32_t> tokens, bool keep_special) const;
   // `messages_json` is a JSON array of {"role", "content"}. The rendered prompt, to be encoded with
   // parse_special. kInvalidArgument with the template's own reason when it refuses, or when there
@@ -49,7 +54,8 @@ class Tokenizer {
   Result<std::string> ApplyChatTemplate(std::string_view messages_json,
                                         bool add_generation_prompt) const;
   // ApplyChatTemplate + Encode, with special tokens parsed in the template's text only and never in
-  // a message's content.
+  // a message's content. Asks for the assistant's turn (add_generation_prompt). No bos but the
+  // template's own.
   Result<std::vector<int32_t>> EncodeChat(std::string_view messages_json) const;
 
   int32_t vocab_size() const;
@@ -65,7 +71,8 @@ class Tokenizer {
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
-  // The text that became certain with this token, maybe empty.
+  // The text that became certain with this token, maybe empty. Control tokens and ids beyond the
+  // vocabulary (padding of the model's output) give nothing.
   std::string Push(int32_t token);
   // What is left: an unfinished sequence as U+FFFD.
   std::string Finish();

@@ -72,6 +72,7 @@ struct HandoffDescriptor {
 struct TokenLogprob {
   int32_t token = 0;
   float logprob = 0;
+  std::string bytes;  // what the token stands for; may be a piece of a UTF-8 sequence
   friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
 };
 // For one generated token: itself first, then the most likely ones, best first.

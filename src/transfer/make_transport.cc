@@ -5,6 +5,7 @@
 #include "src/transfer/sink.h"
 #include "src/transfer/source.h"
 #include "src/transfer/transfer.h"
+#include "src/transfer/ucx/ucx_link.h"
 
 namespace baton::transfer {
 
@@ -16,6 +17,9 @@ Result<TransportPair> MakeTransport(const std::string& name, const LocalRank& lo
   if (name == "mapped") {
     ASSIGN_OR_RETURN(owner, MakeMappedOwnerLink(local, pool_fd, folder));
     ASSIGN_OR_RETURN(receiver, MakeMappedReceiverLink());
+  } else if (name == "ucx") {
+    ASSIGN_OR_RETURN(owner, MakeUcxOwnerLink(clock));
+    ASSIGN_OR_RETURN(receiver, MakeUcxReceiverLink(clock));
   } else {
     return InvalidArgumentError("transport '" + name + "' is none of: mapped, ucx");
   }

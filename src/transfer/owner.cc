@@ -281,7 +281,11 @@ void Owner::End(uint64_t number, LeaseEnd end, const std::string& reason) {
   if (found == leases_.end()) return;
   Tombstone tombstone{end, reason, {}};
   for (const auto& [rank, reader] : found->second.readers) {
-    if (reader.done) tombstone.valid[rank] = reader.fetch;
+    if (reader.done) {
+      tombstone.valid[rank] = reader.fetch;
+    } else {
+      TellStale(number, rank, reader, reason);
+    }
   }
   leases_.erase(found);
   tombstones_.emplace(number, std::move(tombstone));
@@ -291,6 +295,18 @@ void Owner::End(uint64_t number, LeaseEnd end, const std::string& reason) {
     tombstone_order_.pop_front();
   }
   ended_.push_back({number, end, reason});
+}
+
+// So that a receiver learns at once what its own done would tell it later.
+void Owner::TellStale(uint64_t number, uint32_t rank, const Reader& reader,
+                      const std::string& reason) {
+  Message about;
+  about.lease = number;
+  about.fetch = reader.fetch;
+  about.owner_epoch = local_.instance_epoch.value;
+  about.owner_rank = local_.rank;
+  about.receiver_rank = rank;
+  Send(reader.peer, about, Kind::kStale, RefuseCode::kEnded, reason);
 }
 
 void Owner::Send(PeerId to, const Message& about, Kind kind, RefuseCode code,

@@ -84,6 +84,7 @@ class Owner {
   void Bind(Lease* lease, const Message& ask) const;
   void Renew(Lease* lease, MonoTime now);
   void End(uint64_t number, LeaseEnd end, const std::string& reason);
+  void TellStale(uint64_t number, uint32_t rank, const Reader& reader, const std::string& reason);
   void ExpireIfDue(uint64_t number, MonoTime now);
   std::string Waiting(const Lease& lease) const;
   void Send(PeerId to, const Message& about, Kind kind, RefuseCode code = RefuseCode::kEnded,

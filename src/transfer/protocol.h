@@ -8,6 +8,8 @@
 //                                     <--  valid | stale(reason)
 //   abort(reason)                     -->  at any time instead
 //
+// An owner whose lease ends early sends stale unasked, so that nobody copies on in vain.
+//
 // Over transports that push (UCX) the first fetch starts the owner's sending, and `data` messages
 // precede the receiver's done. Over the others the receiver copies between grant and done. Bytes
 // count only after `valid`: it says that the lease was still held when `done` arrived, hence while

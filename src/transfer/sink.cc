@@ -117,6 +117,7 @@ void Sink::OnData(const LinkEvent& event) {
 }
 
 Status Sink::TakeData(const LinkEvent& event, const Receiver::Copy& copy) {
+  static_cast<void>(MAYBE_FAULT("transfer.take"));  // a plan stops or kills the process here
   const uint64_t total = copy.stream->total_bytes();
   const uint64_t offset = event.message.bytes;
   if (offset >= total || offset % kPushBytes != 0 ||

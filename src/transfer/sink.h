@@ -1,6 +1,7 @@
 // KvSink over any link: the pure Receiver, and the copying or checking of bytes. One owner thread
 // (the rank's). Fault points: transfer.copy (reached before each piece that is pulled),
-// transfer.copy.cut (cuts the connection instead of that piece).
+// transfer.copy.cut (cuts the connection instead of that piece), transfer.take (before each piece
+// that was pushed).
 #pragma once
 
 #include <map>

@@ -1,6 +1,7 @@
 #include "src/transfer/source.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/fault.h"
 #include "src/transfer/crc32c.h"
@@ -62,7 +63,7 @@ void Source::PushSome() {
   const std::vector<Owner::Push> pushes = owner_.Pushes();
   std::map<PushKey, PushState> kept;
   for (const Owner::Push& push : pushes) {
-    const PushKey key{push.lease, push.fetch};
+    const PushKey key{push.lease, push.receiver_rank, push.fetch};
     const auto found = pushing_.find(key);
     kept.emplace(key, found != pushing_.end() ? std::move(found->second) : MakeState(push));
   }
@@ -71,7 +72,8 @@ void Source::PushSome() {
   // In turns, so that many fetches progress at once.
   for (size_t idle = 0; budget > 0 && idle < pushes.size(); ++turn_) {
     const Owner::Push& push = pushes[turn_ % pushes.size()];
-    const uint64_t sent = PushPiece(push, &pushing_.at({push.lease, push.fetch}));
+    const uint64_t sent =
+        PushPiece(push, &pushing_.at({push.lease, push.receiver_rank, push.fetch}));
     idle = sent == 0 ? idle + 1 : 0;
     budget -= std::min(budget, sent);
   }

@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "src/transfer/link.h"
@@ -26,7 +26,8 @@ class Source : public KvSource {
   std::vector<LeaseEnded> Poll() override;
 
  private:
-  using PushKey = std::pair<uint64_t, uint64_t>;  // lease, fetch
+  // Lease, receiver rank, fetch: ranks of one receiver number their fetches alike.
+  using PushKey = std::tuple<uint64_t, uint32_t, uint64_t>;
   struct PushState {
     LegStream stream;
     uint64_t sent = 0;

@@ -6,6 +6,9 @@ set -u -o pipefail
 
 pom=$1 lock=$2 cache=$3 dest=$4
 
+work=
+trap '[ -z "$work" ] || rm -rf "$work"' EXIT
+
 fail() {
   echo "kafka broker for tests: $*" >&2
   exit 1
@@ -20,9 +23,7 @@ verify() {  # FOLDER: true when it holds exactly the locked jars
 
 fetch() {
   command -v mvn >/dev/null || fail "mvn is not on PATH (Debian: maven); it fetches the jars once"
-  local work
   work=$(mktemp -d "$cache.part.XXXXXX") || fail "cannot write beside $cache"
-  trap 'rm -rf "$work"' EXIT
   cp "$pom" "$work/pom.xml" && mkdir "$work/jars" || fail "cannot write into $work"
   mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies \
     -DincludeScope=runtime -DoutputDirectory="$work/jars" >"$work/log" 2>&1 ||

@@ -173,6 +173,8 @@ Result<std::optional<Record>> KafkaConsumer::Take(const rd_kafka_message_t& mess
 }
 
 Status KafkaConsumer::SetPaused(const Partition& partition, bool paused) {
+  // librdkafka drops what it prefetched also when nothing changes; each call would cost a fetch.
+  if (paused_.contains(partition) == paused) return OkStatus();
   PartitionListPtr list = MakeList(1);
   Add(list.get(), partition.first, partition.second, RD_KAFKA_OFFSET_INVALID);
   rd_kafka_resp_err_t error = paused ? rd_kafka_pause_partitions(handle_->get(), list.get())

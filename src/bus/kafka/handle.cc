@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <climits>
+#include <string_view>
+#include <utility>
 
 #include "src/base/log.h"
 #include "src/bus/kafka/settings.h"
@@ -11,11 +13,15 @@
 namespace baton::bus::kafka {
 namespace {
 
-constexpr int kSyslogError = 3;
 constexpr int kSyslogWarning = 4;
 constexpr int kSyslogInfo = 6;
-constexpr Nanos kFirstTry = std::chrono::milliseconds(20);
 constexpr Nanos kLogInterval = std::chrono::seconds(1);
+
+// "[thrd:x]: text" without the thread.
+std::string WithoutThread(std::string_view text) {
+  const size_t end = text.starts_with("[thrd:") ? text.find("]: ") : text.npos;
+  return std::string(end == text.npos ? text : text.substr(end + 3));
+}
 
 }  // namespace
 
@@ -27,11 +33,11 @@ void Handle::OnLog(const rd_kafka_t* rk, int level, const char* kind, const char
 }
 
 void HandleLog::Line(int syslog_level, const char* kind, const char* text) {
-  const bool failure = syslog_level <= kSyslogError;
   int left_out = 0;
   {
     std::lock_guard lock(mutex_);
-    if (failure) last_failure_ = text;
+    // The reason of one connection; other lines only count brokers that are down.
+    if (std::string_view(kind) == "FAIL") last_failure_ = WithoutThread(text);
     const MonoTime now = RealClock().Now();
     const auto [found, fresh] = kinds_.try_emplace(kind);
     if (!fresh && now - found->second.last < kLogInterval) {
@@ -81,17 +87,11 @@ rd_kafka_topic_t* Handle::Topic(const std::string& name) {
 }
 
 Result<MetadataPtr> Handle::Metadata(bool all_topics, rd_kafka_topic_t* topic, Nanos timeout) {
-  const MonoTime until = RealClock().Now() + timeout;
-  // A call that starts while the first connection is made sleeps for a second even though the
-  // broker is there after a millisecond; short tries that grow cure it.
-  for (Nanos part = kFirstTry;; part *= 2) {
-    const Nanos left = until - RealClock().Now();
-    const rd_kafka_metadata_t* raw = nullptr;
-    const rd_kafka_resp_err_t error = rd_kafka_metadata(
-        rk_, all_topics ? 1 : 0, topic, &raw, std::max(1, TimeoutMs(std::min(part, left))));
-    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return MetadataPtr(raw);
-    if (part >= left) return Away(error);
-  }
+  const rd_kafka_metadata_t* raw = nullptr;
+  const rd_kafka_resp_err_t error =
+      rd_kafka_metadata(rk_, all_topics ? 1 : 0, topic, &raw, std::max(1, TimeoutMs(timeout)));
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return Away(error);
+  return MetadataPtr(raw);
 }
 
 Handle::~Handle() {

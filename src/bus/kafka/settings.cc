@@ -61,8 +61,9 @@ std::map<std::string, char> ReadScopes() {
     at = end + 1;
     const size_t key_end = line.find(' ');
     const size_t bar = line.find('|');
-    if (key_end == line.npos || bar == line.npos || bar + 2 >= line.size()) continue;
-    scopes.emplace(line.substr(0, key_end), line[bar + 2]);
+    if (key_end == line.npos || bar == line.npos) continue;
+    const size_t scope = line.find_first_not_of(' ', bar + 1);
+    if (scope != line.npos) scopes.emplace(line.substr(0, key_end), line[scope]);
   }
   free(text);
   return scopes;

@@ -37,6 +37,7 @@ class RealBroker {
   // Of the broker itself, past any proxy.
   std::string bootstrap() const;
   int port() const { return port_; }
+  pid_t pid() const { return pid_; }
   // For buses on this broker (through the advertised port).
   KafkaOptions Options() const;
 

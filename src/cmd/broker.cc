@@ -1,5 +1,7 @@
 #include "src/cmd/broker.h"
 
+#include "src/base/log.h"
+
 namespace baton::cmd {
 
 bus::KafkaOptions KafkaOptionsOf(const config::Config& config, const std::string& client_name) {
@@ -12,14 +14,25 @@ bus::KafkaOptions KafkaOptionsOf(const config::Config& config, const std::string
 }
 
 Result<std::unique_ptr<bus::KafkaBus>> ConnectBus(const config::Config& config,
-                                                  const std::string& client_name, Nanos timeout) {
+                                                  const std::string& client_name) {
   if (config.bus.bootstrap.empty()) {
     return InvalidArgumentError(
         "which Kafka broker? Name it with --bootstrap HOST:PORT (bus.bootstrap in a file)");
   }
-  ASSIGN_OR_RETURN(auto bus, bus::MakeKafkaBus(KafkaOptionsOf(config, client_name)));
-  BATON_RETURN_IF_ERROR(bus->Ping(timeout));
-  return bus;
+  return bus::MakeKafkaBus(KafkaOptionsOf(config, client_name));
+}
+
+Status StartLogAndReachBroker(const config::Config& config, const std::string& who, Nanos timeout) {
+  {
+    InitLog(who, LogLevel::kError);
+    ASSIGN_OR_RETURN(const auto bus, ConnectBus(config, who + "-check"));
+    BATON_RETURN_IF_ERROR(bus->Ping(timeout));
+  }
+  // No thread is left that could log.
+  LogLevel level = LogLevel::kInfo;
+  ParseLogLevel(config.log.level, &level);
+  InitLog(who, level);
+  return OkStatus();
 }
 
 }  // namespace baton::cmd

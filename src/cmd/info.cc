@@ -12,15 +12,17 @@ namespace baton::cmd {
 
 void AddInfo(CLI::App* app, Commands* commands) {
   CLI::App* version = app->add_subcommand("version", "Print versions of baton and its libraries.");
+  version->footer("Version, commit, librdkafka, MPI and compiler, one a line.\n");
   commands->all.emplace_back(version, [] {
     std::fputs(VersionText().c_str(), stdout);
     return launch::kExitOk;
   });
 
-  CLI::App* config = app->add_subcommand(
-      "config",
-      "Explain every option of a configuration file; with --config FILE, check that file and print "
-      "what it changes, secrets hidden.");
+  CLI::App* config =
+      app->add_subcommand("config", "Explain every option; with --config FILE, check that file.");
+  config->footer(
+      "With --config, prints what the file changes, secrets hidden, and exits with 2 when it is "
+      "wrong.\n");
   auto flags = std::make_shared<ConfigFlags>();
   flags->Add(config, {});
   commands->all.emplace_back(config, [flags, config] {

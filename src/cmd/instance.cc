@@ -1,6 +1,7 @@
 // baton instance: stands outside the MPI job, starts it and watches it.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -17,13 +18,15 @@
 namespace baton::cmd {
 namespace {
 
-constexpr const char* kHelp =
-    "Serve one copy of the model: join the cluster at --bootstrap, compute, answer.\n\n"
-    "Starts an MPI job of tp x pp ranks and watches it; SIGTERM drains. A second process with the\n"
-    "same --name replaces the first.\n\n"
+constexpr const char* kPurpose = "Serve one copy of the model on a Kafka broker's cluster.";
+constexpr const char* kMore =
+    "Joins the cluster at --bootstrap and serves until it is stopped; SIGTERM and Ctrl-C drain. A\n"
+    "second process with the same --name replaces the first. Compute runs in an MPI job below "
+    "this\n"
+    "process.\n\n"
     "Examples:\n"
     "  baton instance --bootstrap 127.0.0.1:9092 --name ctx-0 --role context\n"
-    "  baton instance --bootstrap 127.0.0.1:9092 --name gen-0 --role generation --threads 2";
+    "  baton instance --bootstrap 127.0.0.1:9092 --name gen-0 --role generation --threads 2\n";
 
 constexpr Nanos kWatch = std::chrono::milliseconds(100);
 constexpr Nanos kRanksTimeout = std::chrono::seconds(60);
@@ -74,16 +77,12 @@ int RunInstance(const ConfigFlags& flags) {
   if (config->instance.name.empty()) {
     config->instance.name = fmt::format("{}-{}", config->instance.role, getpid());
   }
-  LogLevel level = LogLevel::kInfo;
-  ParseLogLevel(config->log.level, &level);
-  InitLog(config->instance.name, level);
-
   Result<std::string> model = FindModelFile(config->model.path);
   if (!model.ok()) return Fail("baton instance", model.status());
   config->model.path = *model;
   // A broker that is away is said here, in one line, and not by every rank.
-  const auto bus = ConnectBus(*config, "launcher-" + config->instance.name);
-  if (!bus.ok()) return Fail("baton instance", bus.status());
+  const Status reached = StartLogAndReachBroker(*config, config->instance.name);
+  if (!reached.ok()) return Fail("baton instance", reached);
   const Result<std::string> self = launch::SelfExecutable();
   if (!self.ok()) return Fail("baton instance", self.status());
 
@@ -100,7 +99,8 @@ int RunInstance(const ConfigFlags& flags) {
 }  // namespace
 
 void AddInstance(CLI::App* app, Commands* commands) {
-  CLI::App* command = app->add_subcommand("instance", kHelp);
+  CLI::App* command = app->add_subcommand("instance", kPurpose);
+  command->footer(kMore);
   auto flags = std::make_shared<ConfigFlags>();
   flags->Add(command, {"bus", "model", "instance", "engine", "log"});
   commands->all.emplace_back(command, [flags] { return RunInstance(*flags); });

@@ -46,6 +46,17 @@ int ParseFailed(const CLI::App& app, const CLI::ParseError& error) {
   return launch::kExitUsage;
 }
 
+// CLI11 would only say that a subcommand is required.
+std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == argv[1]) return "";
+    if (!command->get_group().empty()) known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  return fmt::format("baton: there is no command \"{}\"; there are {}", argv[1], known);
+}
+
 int Main(int argc, char** argv) {
   CLI::App app(kAbout, "baton");
   app.footer(kFooter);
@@ -53,6 +64,10 @@ int Main(int argc, char** argv) {
   Commands commands;
   AddInstance(&app, &commands);
   AddInfo(&app, &commands);
+  if (const std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty()) {
+    std::fprintf(stderr, "%s\n", unknown.c_str());
+    return launch::kExitUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -40,7 +40,6 @@ struct Instance {
   int64_t pp = 1;
   int64_t credits = 64;
   int64_t credit_bytes = 2 << 20;
-  int64_t heartbeat_ms = 1000;
 };
 
 struct Engine {
@@ -56,9 +55,8 @@ struct Engine {
 
 struct Controller {
   std::string name = "controller-0";
-  std::string routing = "prefix-aware";
-  std::string split = "auto";
-  std::string delivery = "auto";
+  std::string routing = "least-loaded";
+  int64_t short_prompt_tokens = 0;
   int64_t in_flight_max = 4096;
   int64_t attempts_max = 3;
   int64_t suspect_ms = 3'000;

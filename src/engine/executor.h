@@ -87,6 +87,8 @@ struct ExecOptions {
   Nanos offer_timeout = std::chrono::seconds(20);
   Nanos transfer_timeout = std::chrono::seconds(10);
   Nanos vote_deadline = std::chrono::seconds(5);
+  // A step that runs longer has lost its backend; generous, since one on a slow CPU takes minutes.
+  Nanos step_deadline = std::chrono::minutes(10);
 };
 
 class Executor {

@@ -21,6 +21,10 @@ struct MpiJobSpec {
   uint32_t ranks = 1;
   std::vector<std::string> argv;  // the program and its arguments, the same on every rank
   std::vector<std::pair<std::string, std::string>> environment;  // on top of a small fixed set
+  // (name, text): written into the job's private folder before it starts, mode 0600. Ranks find
+  // the folder in BATON_JOB_FOLDER and may use it for sockets too; its path has at most 60
+  // characters, and it goes with the job, whatever kills whom.
+  std::vector<std::pair<std::string, std::string>> files;
 };
 
 class MpiJob {

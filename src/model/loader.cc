@@ -116,6 +116,7 @@ Status ReadShape(const Gguf& file, size_t vocab, Config* c) {
 // The end of an answer: the file's end token, and the marks that chat models end a turn with.
 void FindEndIds(const text::TokenizerSpec& spec, Config* c) {
   c->bos_id = spec.bos_id;
+  c->add_bos = spec.add_bos;
   c->end_id = spec.eos_id;
   if (spec.eos_id >= 0) c->end_ids.push_back(spec.eos_id);
   constexpr int32_t kControl = 3;

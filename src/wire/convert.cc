@@ -10,7 +10,6 @@
 namespace baton::wire::internal {
 
 static_assert(FLATBUFFERS_LITTLEENDIAN, "vectors are copied as they lie");
-static_assert(sizeof(TokenLogprob) == sizeof(fb::TokenLogprob));
 // The enums of messages.h are cast to those of the schemas; Reader::Enum checks the way back.
 static_assert(static_cast<int>(RequestKind::kGenerationOnly) ==
               static_cast<int>(fb::RequestKind::MAX));
@@ -26,7 +25,7 @@ constexpr size_t kHashBytes = 16;
 constexpr uint32_t kRanksMax = 4096;  // of one instance, per axis
 
 fb::TokenLogprob ToPair(const TokenLogprob& pair) { return {pair.token, pair.logprob}; }
-TokenLogprob FromPair(const fb::TokenLogprob* pair) { return {pair->token(), pair->logprob()}; }
+TokenLogprob FromPair(const fb::TokenLogprob* pair) { return {pair->token(), pair->logprob(), {}}; }
 
 void CheckLayout(Reader& r, const Layout& layout) {
   if (layout.tp == 0 || layout.tp > kRanksMax || layout.pp == 0 || layout.pp > kRanksMax) {
@@ -196,6 +195,39 @@ HandoffDescriptor From(Reader& r, const fb::Handoff* handoff) {
 
 // ------------------------------------------------------------------------------- log-probs
 
+namespace {
+
+// Every token of `positions` in the schema's order: the chosen ones, then the alternatives.
+template <typename Positions, typename Visit>
+void ForEachToken(Positions& positions, Visit visit) {
+  for (auto& position : positions) visit(position.chosen);
+  for (auto& position : positions) {
+    for (auto& token : position.top) visit(token);
+  }
+}
+
+bool ReadTexts(Reader& r, const fb::Logprobs* packed, size_t tokens,
+               std::vector<PositionLogprobs>* positions) {
+  const std::vector<uint16_t> sizes = r.Numbers(packed->text_sizes());
+  const std::vector<uint8_t> text = r.Numbers(packed->text());
+  if (sizes.empty() && text.empty()) return true;
+  const size_t sum = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
+  if (sizes.size() != tokens || sum != text.size()) {
+    r.Fail(fmt::format("logprobs: {} texts of {} bytes for {} tokens and {} bytes", sizes.size(),
+                       sum, tokens, text.size()));
+    return false;
+  }
+  size_t index = 0;
+  size_t begin = 0;
+  ForEachToken(*positions, [&](TokenLogprob& token) {
+    token.bytes.assign(text.begin() + begin, text.begin() + begin + sizes[index]);
+    begin += sizes[index++];
+  });
+  return true;
+}
+
+}  // namespace
+
 Offset<fb::Logprobs> To(Builder& b, const std::vector<PositionLogprobs>& positions) {
   if (positions.empty()) return {};
   std::vector<fb::TokenLogprob> chosen;
@@ -209,11 +241,22 @@ Offset<fb::Logprobs> To(Builder& b, const std::vector<PositionLogprobs>& positio
     counts.push_back(static_cast<uint16_t>(position.top.size()));
     for (const TokenLogprob& pair : position.top) top.push_back(ToPair(pair));
   }
+  std::vector<uint8_t> text;
+  std::vector<uint16_t> text_sizes;
+  ForEachToken(positions, [&](const TokenLogprob& token) {
+    CHECK(token.bytes.size() <= UINT16_MAX, "TokenLogprob::bytes: at most 65535");
+    text.insert(text.end(), token.bytes.begin(), token.bytes.end());
+    text_sizes.push_back(static_cast<uint16_t>(token.bytes.size()));
+  });
+  const auto text_vector = text.empty() ? Offset<Vector<uint8_t>>() : b.CreateVector(text);
+  const auto text_size_vector =
+      text.empty() ? Offset<Vector<uint16_t>>() : b.CreateVector(text_sizes);
   const auto chosen_vector = b.CreateVectorOfStructs(chosen);
   const auto count_vector = b.CreateVector(counts);
   const auto top_vector =
       top.empty() ? Offset<Vector<const fb::TokenLogprob*>>() : b.CreateVectorOfStructs(top);
-  return fb::CreateLogprobs(b, chosen_vector, count_vector, top_vector);
+  return fb::CreateLogprobs(b, chosen_vector, count_vector, top_vector, text_vector,
+                            text_size_vector);
 }
 
 std::vector<PositionLogprobs> From(Reader& r, const fb::Logprobs* positions) {
@@ -229,7 +272,7 @@ std::vector<PositionLogprobs> From(Reader& r, const fb::Logprobs* positions) {
                        chosen_size, counts.size(), sum, top_size));
     return {};
   }
-  if (!r.Spend((chosen_size + top_size) * sizeof(fb::TokenLogprob))) return {};
+  if (!r.Spend((chosen_size + top_size) * sizeof(TokenLogprob))) return {};
   std::vector<PositionLogprobs> out(chosen_size);
   flatbuffers::uoffset_t next = 0;
   for (size_t i = 0; i < chosen_size; ++i) {
@@ -237,6 +280,7 @@ std::vector<PositionLogprobs> From(Reader& r, const fb::Logprobs* positions) {
     out[i].top.reserve(counts[i]);
     for (uint16_t k = 0; k < counts[i]; ++k) out[i].top.push_back(FromPair(top->Get(next++)));
   }
+  if (!ReadTexts(r, positions, chosen_size + top_size, &out)) return {};
   return out;
 }
 

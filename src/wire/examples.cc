@@ -29,9 +29,9 @@ Address FullAddress() {
 }
 
 std::vector<PositionLogprobs> FullLogprobs() {
-  return {{.chosen = {5, -0.5f}, .top = {{5, -0.5f}, {6, -1.5f}}},
-          {.chosen = {8, -2.25f}, .top = {}},
-          {.chosen = {9, -0.125f}, .top = {{9, -0.125f}}}};
+  return {{.chosen = {5, -0.5f, " caf"}, .top = {{5, -0.5f, " caf"}, {6, -1.5f, "\xc3"}}},
+          {.chosen = {8, -2.25f, ""}, .top = {}},
+          {.chosen = {9, -0.125f, "\xa9"}, .top = {{9, -0.125f, "\xa9"}}}};
 }
 
 Output FullOutput() {

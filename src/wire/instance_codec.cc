@@ -78,6 +78,7 @@ static Heartbeat From(Reader& r, const fb::Heartbeat* heartbeat) {
                 .slot_offset = heartbeat->slot_offset(),
                 .draining = heartbeat->draining(),
                 .in_step = {}};
+  if (out.slot_offset < 0) r.Fail("slot_offset: negative");
   if (heartbeat->in_step() == nullptr) return out;
   for (const fb::Identity* id : *heartbeat->in_step()) out.in_step.push_back(From(r, id));
   return out;

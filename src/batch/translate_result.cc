@@ -69,15 +69,26 @@ Json FinishText(wire::FinishReason finish) {
   return {};
 }
 
-// A client has no vocabulary, so a token is named by its id, in the form other servers use.
-std::string TokenText(int32_t token) { return fmt::format("token_id:{}", token); }
+// A token that the instance gave no bytes for is named by its id, in the form other servers use.
+std::string TokenText(const wire::TokenLogprob& token) {
+  return token.bytes.empty() ? fmt::format("token_id:{}", token.token) : token.bytes;
+}
 
 // JSON has no infinity; OpenAI writes -9999 for a token that could not come.
 double Finite(float logprob) { return std::isfinite(logprob) ? double{logprob} : -9999.0; }
 
+// `bytes` is what counts: a token may be a piece of a character, which no JSON string can show.
+Json TokenBytes(const std::string& text) {
+  if (text.empty()) return {};
+  Json bytes = Json::array();
+  for (const char c : text) bytes.push_back(static_cast<uint8_t>(c));
+  return bytes;
+}
+
 Json ChatToken(const wire::TokenLogprob& pair) {
-  return Json{
-      {"token", TokenText(pair.token)}, {"logprob", Finite(pair.logprob)}, {"bytes", Json()}};
+  return Json{{"token", TokenText(pair)},
+              {"logprob", Finite(pair.logprob)},
+              {"bytes", TokenBytes(pair.bytes)}};
 }
 
 Json ChatLogprobs(const std::vector<wire::PositionLogprobs>& positions) {
@@ -99,11 +110,11 @@ Json CompletionLogprobs(const std::vector<wire::PositionLogprobs>& positions) {
   Json logprobs = Json::array();
   Json tops = Json::array();
   for (const wire::PositionLogprobs& position : positions) {
-    tokens.push_back(TokenText(position.chosen.token));
+    tokens.push_back(TokenText(position.chosen));
     logprobs.push_back(Finite(position.chosen.logprob));
     Json top = Json::object();
     for (const wire::TokenLogprob& pair : position.top) {
-      top[TokenText(pair.token)] = Finite(pair.logprob);
+      top[TokenText(pair)] = Finite(pair.logprob);
     }
     tops.push_back(std::move(top));
   }

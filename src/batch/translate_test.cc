@@ -276,10 +276,14 @@ TEST(ResultRowTest, ACompletionHasItsTextAndLengthAsReason) {
 TEST(ResultRowTest, LogprobsHaveTheShapeOfTheirEndpoint) {
   wire::ResultRecord result = OkResult();
   result.output.logprobs = {
-      {.chosen = {5, -0.5f}, .top = {{5, -0.5f}, {6, -std::numeric_limits<float>::infinity()}}}};
+      {.chosen = {5, -0.5f, "\xc3"},
+       .top = {{5, -0.5f, " a"}, {6, -std::numeric_limits<float>::infinity(), ""}}}};
   const Json chat = Json::parse(RowOfResult(kLine, result, 1).json);
   const Json token = chat["response"]["body"]["choices"][0]["logprobs"]["content"][0];
-  EXPECT_EQ(token["token"], "token_id:5");
+  EXPECT_EQ(token["token"], "\xef\xbf\xbd") << "a piece of a character";
+  EXPECT_EQ(token["bytes"], Json({0xc3}));
+  EXPECT_EQ(token["top_logprobs"][0]["token"], " a");
+  EXPECT_TRUE(token["top_logprobs"][1]["bytes"].is_null());
   EXPECT_EQ(token["logprob"], -0.5);
   EXPECT_EQ(token["top_logprobs"][1]["token"], "token_id:6");
   EXPECT_EQ(token["top_logprobs"][1]["logprob"], -9999.0);
@@ -287,7 +291,8 @@ TEST(ResultRowTest, LogprobsHaveTheShapeOfTheirEndpoint) {
   line.endpoint = Endpoint::kCompletions;
   const Json completion = Json::parse(RowOfResult(line, result, 1).json);
   const Json logprobs = completion["response"]["body"]["choices"][0]["logprobs"];
-  EXPECT_EQ(logprobs["tokens"], Json({"token_id:5"}));
+  EXPECT_EQ(logprobs["tokens"], Json({"\xef\xbf\xbd"}));
+  EXPECT_EQ(logprobs["top_logprobs"][0][" a"], -0.5);
   EXPECT_EQ(logprobs["token_logprobs"], Json({-0.5}));
   EXPECT_EQ(logprobs["top_logprobs"][0]["token_id:6"], -9999.0);
 }

@@ -73,6 +73,20 @@ TEST(CodecTest, OptionalZeroIsNotAbsent) {
   EXPECT_TRUE(back->logprobs.has_value());
 }
 
+// Bounding what shared references unfold to must not hit an honest message: here the alternatives
+// are nearly all of it.
+TEST(CodecTest, AnAnswerThatIsMostlyLogprobsSurvivesTheWire) {
+  ResultRecord result;
+  result.output.logprobs.resize(
+      500, {.chosen = {1, -1, "a"}, .top = std::vector<TokenLogprob>(20, {2, -2, "b"})});
+  ExpectRoundTrip(result, &DecodeResult);
+  for (PositionLogprobs& position : result.output.logprobs) {
+    position.chosen.bytes.clear();
+    for (TokenLogprob& token : position.top) token.bytes.clear();
+  }
+  ExpectRoundTrip(result, &DecodeResult);
+}
+
 TEST(CodecTest, ContentHashLooksAtContentOnly) {
   const Request request = examples::FullRequest();
   Request traced = request;

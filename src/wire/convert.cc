@@ -272,7 +272,7 @@ std::vector<PositionLogprobs> From(Reader& r, const fb::Logprobs* positions) {
                        chosen_size, counts.size(), sum, top_size));
     return {};
   }
-  if (!r.Spend((chosen_size + top_size) * sizeof(TokenLogprob))) return {};
+  if (!r.Spend((chosen_size + top_size) * sizeof(fb::TokenLogprob))) return {};
   std::vector<PositionLogprobs> out(chosen_size);
   flatbuffers::uoffset_t next = 0;
   for (size_t i = 0; i < chosen_size; ++i) {

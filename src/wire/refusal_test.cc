@@ -270,6 +270,23 @@ TEST(RefusalTest, LogprobCountsMustAddUp) {
                 "logprobs: 1 positions, 1 counts that add up to 2, 0 alternatives");
 }
 
+TEST(RefusalTest, LogprobTextsMustAddUp) {
+  flatbuffers::FlatBufferBuilder b;
+  const auto id = fb::CreateIdentity(b);
+  const auto chosen = b.CreateVectorOfStructs(std::vector<fb::TokenLogprob>{{1, -1}});
+  const auto counts = b.CreateVector(std::vector<uint16_t>{0});
+  const auto text = b.CreateVector(std::vector<uint8_t>{'a', 'b'});
+  const auto sizes = b.CreateVector(std::vector<uint16_t>{3});
+  const auto logprobs = fb::CreateLogprobs(b, chosen, counts, 0, text, sizes);
+  const auto output = fb::CreateOutput(b, 0, 0, fb::FinishReason::None, 0, logprobs);
+  fb::ResultRecordBuilder result(b);
+  result.add_id(id);
+  result.add_output(output);
+  const auto root = result.Finish();
+  ExpectMeaning(DecodeResult(Finish(b, root, fb::ResultRecordIdentifier())).status(),
+                "logprobs: 1 texts of 3 bytes for 1 tokens and 2 bytes");
+}
+
 TEST(RefusalTest, DeadLetterTextIsShortenedBetweenCharactersAndRefusedWhenLonger) {
   DeadLetter dead;
   dead.message = std::string(511, 'a') + "\xc3\xa9tail";

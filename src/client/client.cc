@@ -96,7 +96,8 @@ class BusClient : public Client {
       if (undelivered_ > 0) left = std::min(left, kReportSlice);
       ASSIGN_OR_RETURN(const std::optional<bus::Record> record, consumer_->Poll(left));
       if (record) {
-        if (std::optional<Received> received = Decode(*record)) return received;
+        Received received;
+        if (Decode(*record, &received)) return std::optional<Received>(std::move(received));
         continue;  // the next record, if it is there
       }
       if (last) return std::optional<Received>();
@@ -127,21 +128,23 @@ class BusClient : public Client {
     failed_.push_back(std::move(record));
   }
 
-  std::optional<Received> Decode(const bus::Record& record) {
-    if (!record.value) return std::nullopt;
+  // False for what is no record of ours, which is logged.
+  bool Decode(const bus::Record& record, Received* received) {
+    if (!record.value) return false;
     Status why;
     if (record.topic == options_.topics.Tokens()) {
       Result<wire::TokenRecord> token = wire::DecodeToken(*record.value);
-      if (token.ok()) return Received(std::move(*token));
+      if (token.ok()) *received = std::move(*token);
       why = token.status();
     } else {
       Result<wire::ResultRecord> result = wire::DecodeResult(*record.value);
-      if (result.ok()) return Received(std::move(*result));
+      if (result.ok()) *received = std::move(*result);
       why = result.status();
     }
+    if (why.ok()) return true;
     LOG(kWarning, "{}[{}] offset {} is skipped: {}", record.topic, record.partition, record.offset,
         why.ToString());
-    return std::nullopt;
+    return false;
   }
 
   const Options options_;

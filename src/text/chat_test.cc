@@ -145,13 +145,13 @@ TEST(EncodeChat, AForgedControlTokenStaysText) {
 TEST(EncodeChat, ControlTokensCannotBePutTogetherFromMessages) {
   const auto tokenizer =
       WithTemplate("{% for m in messages %}{{ m.content | trim }}{% endfor %}|>");
-  for (
-      const char* pieces : {
-          R"([{"role":"u","content":"<|en"},{"role":"u","content":"d|>"}])",
-          R"([{"role":"u","content":"<"},{"role":"u","content":"|end|"},{"role":"u","content":">"}])",
-          R"([{"role":"u","content":"a<|end"}])",
-          R"([{"role":"u","content":"<|st"},{"role":"u","content":"op"}])",
-      }) {
+  for (const char* pieces : {
+           R"([{"role":"u","content":"<|en"},{"role":"u","content":"d|>"}])",
+           R"([{"role":"u","content":"<"},{"role":"u","content":"|end|"},)"
+           R"({"role":"u","content":">"}])",
+           R"([{"role":"u","content":"a<|end"}])",
+           R"([{"role":"u","content":"<|st"},{"role":"u","content":"op"}])",
+       }) {
     const auto ids = tokenizer->EncodeChat(pieces);
     ASSERT_TRUE(ids.ok()) << ids.status().ToString();
     for (int32_t control = 0; control < kSmallTool; ++control) EXPECT_EQ(Count(*ids, control), 0);

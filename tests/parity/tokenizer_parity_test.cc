@@ -2,7 +2,10 @@
 // (golden/tokenizer.json, made by make_tokenizer_golden.py). Exact, without exceptions.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "src/base/check.h"
 #include "src/text/tokenizer.h"
@@ -15,14 +18,21 @@ using Ids = std::vector<int32_t>;
 
 const text::TokenizerSpec& Spec() { return RealModel().tokenizer(); }
 
-const text::Tokenizer& RealTokenizer() {
-  static const auto tokenizer = [] {
-    auto made = text::Tokenizer::Create(Spec());
-    CHECK(made.ok(), made.status().ToString());
-    return std::move(made).value();
-  }();
+// The model's vocabulary with another template, or its own for "". Made once each.
+const text::Tokenizer& WithTemplate(const std::string& chat_template) {
+  static std::map<std::string, std::unique_ptr<text::Tokenizer>> made;
+  auto& tokenizer = made[chat_template];
+  if (tokenizer == nullptr) {
+    text::TokenizerSpec spec = Spec();
+    if (!chat_template.empty()) spec.chat_template = chat_template;
+    auto created = text::Tokenizer::Create(spec);
+    CHECK(created.ok(), created.status().ToString());
+    tokenizer = std::move(created).value();
+  }
   return *tokenizer;
 }
+
+const text::Tokenizer& RealTokenizer() { return WithTemplate(""); }
 
 const nlohmann::ordered_json& Golden() {
   static const nlohmann::ordered_json golden = ReadGolden("tokenizer.json");
@@ -63,13 +73,7 @@ TEST(TokenizerParity, LlamaCppAgreedWithTheGoldenIds) {
 TEST(TokenizerParity, RendersAndEncodesEveryConversationTheSame) {
   ASSERT_EQ(Golden()["chats"].size(), 20u);
   for (const auto& row : Golden()["chats"]) {
-    text::TokenizerSpec spec = Spec();
-    if (const auto other = row["template"].get<std::string>(); !other.empty()) {
-      spec.chat_template = other;
-    }
-    const auto made = text::Tokenizer::Create(spec);
-    ASSERT_TRUE(made.ok()) << made.status().ToString();
-    const text::Tokenizer& tokenizer = **made;
+    const text::Tokenizer& tokenizer = WithTemplate(row["template"].get<std::string>());
     const std::string messages = row["messages"].dump();
     const auto without = tokenizer.ApplyChatTemplate(messages, false);
     ASSERT_TRUE(without.ok()) << without.status().ToString();

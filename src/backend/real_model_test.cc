@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/backend/probe.h"
 #include "src/backend/testing.h"
@@ -55,6 +56,33 @@ TEST(RealModelTest, CpuNamesTheCapitalOfFrance) {
     const auto drawn = backend.Greedy(Ids(kFrance), 6, BlocksFor(32, 16));
     EXPECT_EQ(Spelling({drawn.begin(), drawn.begin() + 2}), "ĠParis.") << Spelling(drawn);
   }
+}
+
+// Logits of this model are about 10 in size.
+TEST(RealModelTest, CpuLogitsMatchTheReference) {
+  const std::vector<int32_t> prompt = Ids(kFrance);
+  TestBackend reference("reference", &RealModel(), Options(DType::kF32));
+  const auto want = ProbeLogits(*reference, prompt);
+  ASSERT_TRUE(want.ok());
+  for (const auto& [dtype, bound] : {std::pair{DType::kF32, 2e-3F}, {DType::kBf16, 1.0F}}) {
+    TestBackend cpu("cpu", &RealModel(), Options(dtype));
+    const auto got = ProbeLogits(*cpu, prompt);
+    ASSERT_TRUE(got.ok());
+    ASSERT_EQ(got->size(), want->size());
+    float most = 0;
+    for (size_t i = 0; i < want->size(); ++i) {
+      most = std::max(most, std::abs((*got)[i] - (*want)[i]));
+    }
+    EXPECT_LT(most, bound) << DTypeName(dtype);
+    RecordProperty(DTypeName(dtype) + "_most_apart", std::to_string(most));
+  }
+}
+
+TEST(RealModelTest, ChunkedPromptsDrawTheSameTokens) {
+  TestBackend backend("cpu", &RealModel(), Options(DType::kF32));
+  const std::vector<int32_t> prompt = Ids(kFrance);
+  const auto want = backend.Greedy(prompt, 12, BlocksFor(32, 16));
+  EXPECT_EQ(backend.Greedy(prompt, 12, BlocksFor(32, 16, 3), 2), want);
 }
 
 }  // namespace

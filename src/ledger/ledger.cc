@@ -27,6 +27,8 @@ void Ledger::Index(Entry& entry) {
   const wire::Request& request = record.request;
   const int64_t deadline_ms = request.deadline_ms > 0 ? request.deadline_ms : INT64_MAX;
   bool waits = false;
+  entry.counted = record.state;
+  ++counts_[static_cast<size_t>(record.state)];
   entry.wake_ms = deadline_ms;
   switch (record.state) {
     case RequestState::kReceived:
@@ -62,6 +64,8 @@ void Ledger::Index(Entry& entry) {
 void Ledger::Unindex(Entry& entry) {
   if (entry.wake_ms != INT64_MAX) wakes_.erase({entry.wake_ms, entry.record.request.id});
   entry.wake_ms = INT64_MAX;
+  if (entry.counted) --counts_[static_cast<size_t>(*entry.counted)];
+  entry.counted.reset();
   if (entry.ready) ready_[static_cast<int>(entry.ready_need)].erase(*entry.ready);
   entry.ready.reset();
 }
@@ -179,11 +183,6 @@ size_t Ledger::FillPercent() const {
   const size_t flight = entries_.size() * 100 / std::max<size_t>(1, limits_.in_flight_max);
   const bool full = done_.size() >= limits_.done_max;
   return full ? std::max<size_t>(flight, 100) : flight;
-}
-
-size_t Ledger::CountIn(RequestState state) const {
-  return std::count_if(entries_.begin(), entries_.end(),
-                       [state](const auto& item) { return item.second.record.state == state; });
 }
 
 std::vector<Target> Ledger::InstancesInUse() const {

@@ -15,6 +15,7 @@
 //   kFull             both name the instance.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -59,6 +60,7 @@ struct Entry {
   bool settle_at_done = false;
   uint64_t sequence = 0;  // of arrival in this process
   int64_t wake_ms = INT64_MAX;
+  std::optional<wire::RequestState> counted;  // in the ledger's counts
   std::optional<ReadyKey> ready;
   Need ready_need = Need::kFirstPhase;
   wire::Timings timings;  // of the phase that just ended, not yet in the record
@@ -107,7 +109,7 @@ class Ledger {
   size_t FillPercent() const;
   size_t in_flight() const { return entries_.size(); }
   size_t done_count() const { return done_.size(); }
-  size_t CountIn(wire::RequestState state) const;
+  size_t CountIn(wire::RequestState state) const { return counts_[static_cast<size_t>(state)]; }
   // Lives of instances that requests in flight name, each once.
   std::vector<Target> InstancesInUse() const;
   const Stats& stats() const { return stats_; }
@@ -193,6 +195,7 @@ class Ledger {
   std::set<std::pair<int64_t, Identity>> mark_order_;  // of marks_, by forget time
   std::map<ReadyKey, Entry*> ready_[2];
   std::set<std::pair<int64_t, Identity>> wakes_;
+  std::array<size_t, 7> counts_ = {};  // by wire::RequestState, without those that are ending
   std::map<std::pair<std::string, int32_t>, int64_t> stored_;
 };
 

@@ -38,7 +38,7 @@ class Tokenizer {
   // `parse_special`: "<|im_start|>" in the text becomes its control token; otherwise it is spelled
   // out like any text, so that a user cannot forge a turn. kInvalidArgument when not UTF-8. Never
   // adds a bos token. A character for whose bytes the vocabulary has no token gives nothing, as in
-  // the library (SmolLM2 lacks six control characters and the planes above U+3FFFF).
+  // the library (SmolLM2 lacks six control characters and planes 4 to 11).
   Result<std::vector<int32_t>> Encode(std::string_view text, bool parse_special) const;
   // A plain prompt: Encode without special tokens, behind the bos token where the spec asks for it.
   Result<std::vector<int32_t>> EncodePrompt(std::string_view text) const;

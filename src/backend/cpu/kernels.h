@@ -51,11 +51,12 @@ struct Kernels {
   const char* name;
 
   // c[r][j] = sum over k of a[r * stride + k] * panel[k][j]; c is [rows][64], rows <= kTileRows.
+  // Meanwhile it asks memory for k cache lines from `ahead` on, which may be anywhere.
   void (*tile_f32)(const float* a, size_t stride, const float* panel, size_t k, uint32_t rows,
-                   float* c);
+                   float* c, const std::byte* ahead);
   // As above over pairs of k: panel is [pairs][64][2].
   void (*tile_bf16)(const uint16_t* a, size_t stride, const uint16_t* panel, size_t pairs,
-                    uint32_t rows, float* c);
+                    uint32_t rows, float* c, const std::byte* ahead);
 
   // out[i] = x[i] / sqrt(mean(x^2) + eps) * gain[i]; all padded, the mean is over `n`.
   void (*rms_norm_f32)(const float* x, const float* gain, size_t n, float eps, float* out);

@@ -25,10 +25,15 @@ void ForTiles(const Products& products, const Activations& in, const Packed& wei
     const uint32_t begin = unit % chunks * kUnitRows;
     const uint32_t end = std::min(rows, begin + kUnitRows);
     alignas(64) float c[kTileRows * kPanelColumns];
-    for (uint32_t row = begin; row < end; row += kTileRows) {
-      const uint32_t count = std::min(kTileRows, end - row);
-      weights.Tile(*products.kernels, in.Row(row), in.stride, panel, count, c);
+    // Units ascend, so that this thread's next panel is about as far on as there are threads; its
+    // lines come from memory while the first tiles compute.
+    const uint32_t ahead = panel + products.pool->threads();
+    uint32_t tiles = CeilDiv(end - begin, kTileRows);
+    for (uint32_t row = begin, part = 0; row < end; --tiles, ++part) {
+      const uint32_t count = CeilDiv(end - row, tiles);  // even: a tile of one row wastes most
+      weights.Tile(*products.kernels, in.Row(row), in.stride, panel, count, c, ahead, part);
       finish(panel, row, count, c);
+      row += count;
     }
   });
 }
@@ -93,14 +98,19 @@ Packed Packed::GateUp(const model::Tensor& gate, const model::Tensor& up, DType 
 }
 
 void Packed::Tile(const Kernels& kernels, const std::byte* a, size_t stride, uint32_t panel,
-                  uint32_t rows, float* c) const {
+                  uint32_t rows, float* c, uint32_t ahead, uint32_t ahead_part) const {
   const std::byte* weights = pages_.As<std::byte>() + panel * panel_bytes_;
+  // Past the last part or panel: the present panel again, which costs nothing.
+  const bool useful = ahead < panels_ && ahead_part < kPanelColumns / kLanes;
+  const std::byte* next = useful ? pages_.As<std::byte>() + ahead * panel_bytes_ +
+                                       ahead_part * (panel_bytes_ / (kPanelColumns / kLanes))
+                                 : weights;
   if (dtype_ == DType::kF32) {
     kernels.tile_f32(reinterpret_cast<const float*>(a), stride,
-                     reinterpret_cast<const float*>(weights), k_, rows, c);
+                     reinterpret_cast<const float*>(weights), k_, rows, c, next);
   } else {
     kernels.tile_bf16(reinterpret_cast<const uint16_t*>(a), stride,
-                      reinterpret_cast<const uint16_t*>(weights), k_even_ / 2, rows, c);
+                      reinterpret_cast<const uint16_t*>(weights), k_even_ / 2, rows, c, next);
   }
 }
 

@@ -33,8 +33,9 @@ class Packed {
   DType dtype() const { return dtype_; }
   size_t bytes() const { return pages_.bytes(); }
   // c[r][0..64) = rows of `a` (`stride` values apart, k padded with zeros) times panel `panel`.
+  // Brings part `ahead_part` (a cache line per step of k, 4 parts in all) of panel `ahead` near.
   void Tile(const Kernels& kernels, const std::byte* a, size_t stride, uint32_t panel,
-            uint32_t rows, float* c) const;
+            uint32_t rows, float* c, uint32_t ahead, uint32_t ahead_part) const;
 
  private:
   // `sources` has 64 entries per panel; a null tensor is a column of zeros.

@@ -68,6 +68,12 @@ Result<std::unique_ptr<Consumer>> KafkaConsumer::Make(const KafkaOptions& option
   return std::unique_ptr<Consumer>(std::move(consumer));
 }
 
+// librdkafka leaks the topic of a partition that is still assigned when its handle goes, at least
+// while the broker was never reached.
+KafkaConsumer::~KafkaConsumer() {
+  if (handle_ != nullptr) rd_kafka_assign(handle_->get(), nullptr);
+}
+
 Status KafkaConsumer::ResolveEnds(std::vector<StartPoint>& starts) {
   const MonoTime until = RealClock().Now() + assign_timeout_;
   for (;;) {

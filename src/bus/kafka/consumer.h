@@ -32,6 +32,8 @@ class KafkaConsumer : public Consumer {
   static Result<std::unique_ptr<Consumer>> Make(const KafkaOptions& options,
                                                 const std::string& name);
 
+  ~KafkaConsumer() override;
+
   // kUnavailable when a partition's end cannot be learnt within options.assign_timeout; kNotFound
   // when there is no such partition and its end was asked for.
   Status Assign(const std::vector<StartPoint>& starts) override;

@@ -10,7 +10,7 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 const NAME: &str = "chat_template";
 /// Instructions that one rendering may take; a thousand messages take about a hundred thousand.
-const FUEL: u64 = 50_000_000;
+const FUEL: u64 = 5_000_000;
 const ROLE_BYTES_MAX: usize = 64;
 
 pub struct ChatTemplate {
@@ -46,6 +46,9 @@ impl Formatter for PythonFormatter {
 /// Unlike minijinja's own filter it escapes nothing for HTML; templates count on that.
 fn tojson(value: Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
+    if options.get::<Option<bool>>("ensure_ascii")? == Some(true) {
+        return Err(Error::new(ErrorKind::InvalidOperation, "tojson: ensure_ascii has to be false"));
+    }
     options.assert_all_used()?;
     let mut out = Vec::new();
     let written = match indent {

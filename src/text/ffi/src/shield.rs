@@ -113,22 +113,3 @@ pub fn encode_chat(
     encode(&rendered[done..], &mut ids)?;
     Ok(ids)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shielded(s: &str) -> String {
-        let mut out = s.to_string();
-        shield(&mut out, &["<|a|>".to_string(), "<|ab|>".to_string()], '\u{FDD0}');
-        out.replace('\u{FDD0}', "#")
-    }
-
-    #[test]
-    fn whole_spellings_and_both_ends_are_marked() {
-        assert_eq!(shielded("x<|a|>y<|ab|>z"), "x<#|a|>y<#|ab|>z");
-        assert_eq!(shielded("tail <|a"), "tail <#|a");
-        assert_eq!(shielded("b|> head"), "#b|> head");
-        assert_eq!(shielded("a < b <b> |"), "a < b <b> |");
-    }
-}

@@ -1,6 +1,9 @@
 #include "src/cmd/broker.h"
 
+#include <utility>
+
 #include "src/base/log.h"
+#include "src/wire/topics.h"
 
 namespace baton::cmd {
 
@@ -11,6 +14,14 @@ bus::KafkaOptions KafkaOptionsOf(const config::Config& config, const std::string
   options.settings = config.bus.kafka;
   options.embedded = config.bus.embedded;
   return options;
+}
+
+std::vector<bus::TopicSettings> TopicsOf(const config::Config& config) {
+  std::vector<bus::TopicSettings> topics;
+  for (wire::TopicSpec& topic : wire::Topics(config.bus.prefix).All()) {
+    topics.push_back({std::move(topic.name), topic.partitions, std::move(topic.config)});
+  }
+  return topics;
 }
 
 Result<std::unique_ptr<bus::KafkaBus>> ConnectBus(const config::Config& config,

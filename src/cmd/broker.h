@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "src/base/clock.h"
 #include "src/base/result.h"
@@ -11,6 +13,9 @@
 namespace baton::cmd {
 
 bus::KafkaOptions KafkaOptionsOf(const config::Config& config, const std::string& client_name);
+
+// Every topic of the cluster with this prefix.
+std::vector<bus::TopicSettings> TopicsOf(const config::Config& config);
 
 // Makes the bus; waits for nobody. kInvalidArgument: no broker named, or a bad kafka.* setting.
 Result<std::unique_ptr<bus::KafkaBus>> ConnectBus(const config::Config& config,

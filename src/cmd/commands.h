@@ -6,6 +6,10 @@
 
 namespace baton::cmd {
 
+void AddBatch(CLI::App* app, Commands* commands);
+void AddController(CLI::App* app, Commands* commands);
+void AddRank(CLI::App* app, Commands* commands);  // hidden: what `baton instance` runs below mpirun
+void AddSubmit(CLI::App* app, Commands* commands);
 void AddInstance(CLI::App* app, Commands* commands);
 void AddInfo(CLI::App* app, Commands* commands);  // version, config
 

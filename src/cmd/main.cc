@@ -23,9 +23,9 @@ constexpr const char* kFooter =
     "  1  done, but some rows or requests failed\n"
     "  2  wrong option, configuration or input\n"
     "  3  something needed is not there: broker, model, peer; or it was lost\n"
-    "  4  stopped by a signal before the end\n"
-    "  5  replaced by another process with the same name\n"
-    " 70  a bug in baton\n";
+    "  4  replaced by another process with the same name\n"
+    " 70  a bug in baton\n"
+    "130  stopped by a signal before the end\n";
 
 // "--rolle" -> " (did you mean --role?)"
 std::string Hint(const std::string& message) {
@@ -62,7 +62,11 @@ int Main(int argc, char** argv) {
   app.footer(kFooter);
   app.require_subcommand(1);
   Commands commands;
+  AddBatch(&app, &commands);
+  AddController(&app, &commands);
   AddInstance(&app, &commands);
+  AddSubmit(&app, &commands);
+  AddRank(&app, &commands);
   AddInfo(&app, &commands);
   if (const std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty()) {
     std::fprintf(stderr, "%s\n", unknown.c_str());

@@ -8,11 +8,15 @@
 namespace baton::cmd {
 namespace {
 
+std::atomic<int> g_interrupts{0};
+std::atomic<int> g_handled{1};
 std::atomic<bool> g_stop{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "the handler sets it");
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
+              "the handler sets them");
 
 void OnSignal(int) {
-  if (g_stop.exchange(true)) _exit(launch::kExitInterrupted);
+  g_stop = true;
+  if (g_interrupts.fetch_add(1) >= g_handled) _exit(launch::kExitInterrupted);
 }
 
 }  // namespace
@@ -27,6 +31,8 @@ void InstallStopSignals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
+void HandleSignals(int count) { g_handled = count; }
+std::atomic<int>& Interrupts() { return g_interrupts; }
 const std::atomic<bool>& StopRequested() { return g_stop; }
 
 }  // namespace baton::cmd

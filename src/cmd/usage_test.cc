@@ -34,7 +34,7 @@ void ExpectOneLine(const testing::Ran& ran, int code, const std::vector<std::str
   }
 }
 
-const std::vector<std::string> kClusterCommands = {"instance"};
+const std::vector<std::string> kClusterCommands = {"controller", "instance"};
 
 TEST(UsageTest, HelpNamesEveryCommandAndTheExitCodes) {
   const testing::Ran ran = Baton({"--help"});

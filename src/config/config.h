@@ -66,6 +66,7 @@ struct Controller {
 struct Batch {
   int64_t window = 128;
   std::string tenant = "batch";
+  int64_t stall_timeout_ms = 600'000;
 };
 
 // What `baton batch` starts for itself.
@@ -74,7 +75,6 @@ struct Cluster {
   int64_t generation = 1;
   int64_t mixed = 0;
   int64_t restarts_per_minute = 5;
-  int64_t ready_timeout_ms = 120'000;
   int64_t drain_timeout_ms = 10'000;
   std::string log_folder;  // empty: unnamed files, of which a failure shows the last lines
 };

@@ -6,12 +6,12 @@
 namespace baton::launch {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;       // ran, but rows or requests failed
-inline constexpr int kExitUsage = 2;        // wrong option, configuration or input; do not retry
-inline constexpr int kExitEnvironment = 3;  // broker, model, port, MPI or a peer is not there
-inline constexpr int kExitInterrupted = 4;  // stopped by a signal before the end
-inline constexpr int kExitReplaced = 5;     // another process took this one's place (fenced)
-inline constexpr int kExitInternal = 70;    // a bug
+inline constexpr int kExitFailed = 1;         // ran, but rows or requests failed
+inline constexpr int kExitUsage = 2;          // wrong option, configuration or input; do not retry
+inline constexpr int kExitEnvironment = 3;    // broker, model, port, MPI or a peer is not there
+inline constexpr int kExitReplaced = 4;       // another process took this one's place (fenced)
+inline constexpr int kExitInternal = 70;      // a bug
+inline constexpr int kExitInterrupted = 130;  // stopped by a signal before the end
 
 // OK is kExitOk.
 inline int ExitCodeOf(const Status& status) {

@@ -230,7 +230,7 @@ class RandomTraffic : public ::testing::TestWithParam<std::tuple<uint32_t, uint3
 
 TEST_P(RandomTraffic, GivesTheModelsTokensAndLeaksNothing) {
   const auto [ahead, delay, prefix_cache] = GetParam();
-  for (uint64_t seed = 1; seed <= 80; ++seed) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
     HarnessOptions options;
     Rng rng(seed * 1000 + ahead * 100 + delay * 10 + (prefix_cache ? 1 : 0));
     options.seed = rng.Next();

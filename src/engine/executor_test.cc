@@ -165,8 +165,11 @@ TEST_F(ExecutorTest, ResponsesThatNobodyTakesAreBounded) {
   while (status.message().find("not taken") == std::string::npos && RealClock().Now() < give_up) {
     status = executor->Enqueue(Request({1}, 1)).status();
   }
-  EXPECT_EQ(status.message(), "8 responses were not taken");
-  EXPECT_EQ(executor->AwaitAny(kLong).size(), 8u);
+  EXPECT_NE(status.message().find("not taken"), std::string::npos) << status.ToString();
+  executor->Shutdown(false, Nanos::zero());
+  const size_t taken = executor->AwaitAny(kLong).size();
+  EXPECT_GE(taken, 8u);  // four times queue_max
+  EXPECT_LE(taken, 9u);  // and what ran when the bound was reached
 }
 
 TEST_F(ExecutorTest, ACancelledRequestGetsOneFinalAnswer) {

@@ -299,6 +299,8 @@ TEST(Handoff, OneRanksFailureFailsThePairAndAbortsTheOthers) {
   const ExecResponse* final = pair.Await(pair.generation.get(), id, 3);
   ASSERT_NE(final, nullptr);  // at once: nobody waits for the other ranks' bytes
   EXPECT_NE(final->error->message.find("rank 1: the owner is away"), std::string::npos);
+  for (int i = 0; i < 200; ++i) pair.Turn();
+  EXPECT_TRUE(pair.generation->core->idle());  // their fetches were aborted, not waited for
   pair.clock.Advance(options.exec.offer_timeout + options.exec.transfer_timeout);
   ASSERT_TRUE(pair.Drain());
   EXPECT_EQ(pair.generation->Leaks(), "");
@@ -443,10 +445,10 @@ void RunRandomHandoffs(uint64_t seed, uint64_t* completed) {
 
 TEST(Handoff, RandomTrafficGivesRightTokensOrAnErrorAndLeaksNothing) {
   uint64_t completed = 0;
-  for (uint64_t seed = 1; seed <= 600 && !::testing::Test::HasFailure(); ++seed) {
+  for (uint64_t seed = 1; seed <= 400 && !::testing::Test::HasFailure(); ++seed) {
     RunRandomHandoffs(seed, &completed);
   }
-  EXPECT_GT(completed, 2000u);  // the faults did not eat the test
+  EXPECT_GT(completed, 1500u);  // the faults did not eat the test
 }
 
 }  // namespace

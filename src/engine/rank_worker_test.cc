@@ -147,6 +147,38 @@ TEST_F(RankWorkerTest, ALeaseHoldsTheReleaseVoteUntilItEnds) {
   EXPECT_FALSE(worker_.transfers_open());
 }
 
+TEST_F(RankWorkerTest, AnAbortedFetchHoldsTheReleaseVoteUntilItsCopiesHaveEnded) {
+  ASSERT_TRUE(
+      source_
+          .Offer(
+              {.lease = 9, .blocks = {BlockId(7), BlockId(8)}, .offer_deadline = MonoTime::Max()})
+          .ok());
+  Plan plan = Next();
+  plan.admissions.push_back({.admission = kOne, .history = {1, 2, 3, 4, 5}, .prompt_tokens = 5});
+  plan.blocks.push_back({kOne, {BlockId(0), BlockId(1)}});
+  PlanFetch fetch{.admission = kOne, .receiver = "me", .time_left = Millis(10)};
+  fetch.descriptor.lease = 9;
+  fetch.descriptor.endpoints = {{0, "here"}};
+  fetch.descriptor.layout.block_tokens = 4;
+  plan.fetches.push_back(fetch);
+  ASSERT_TRUE(worker_.Apply(plan).ok());
+  Plan end = Next();
+  end.aborts.push_back({kOne, "cancelled"});
+  end.finishes.push_back({kOne, PlanNumber(1)});
+  ASSERT_TRUE(worker_.Apply(end).ok());
+  int held = 0;
+  for (int i = 0; i < 200; ++i) {
+    const RankReport report = Poll();
+    const bool ended = Voted(VoteKind::kReceived, report);
+    EXPECT_EQ(Voted(VoteKind::kReleased, report), ended);
+    if (ended) break;
+    ++held;
+  }
+  EXPECT_GT(held, 0);
+  EXPECT_LT(held, 200);
+  EXPECT_FALSE(worker_.transfers_open());
+}
+
 TEST_F(RankWorkerTest, AnAbortedOfferThatWasNotMadeIsNeverMade) {
   ASSERT_TRUE(worker_.Apply(First()).ok());
   Plan plan = Next();

@@ -177,8 +177,9 @@ bool Scheduler::AddRow(Sequence* sequence, uint32_t tokens_max, Plan* plan, Step
     row.tokens.assign(first, first + count);
     row.sample = sequence->scheduled + count == known;
   } else {
-    // The input is a token that the host has not read: only the step right before can supply it.
-    if (sequence->last_step + 1 != record->step) return false;
+    // The input is a token that the host has not read: only the step right before can supply it,
+    // and every decode is in every step.
+    CHECK(sequence->last_step + 1 == record->step, "a decode missed a step");
     row.tokens = {0};
     row.input_from_row = sequence->last_row;
     row.sample = true;

@@ -129,7 +129,13 @@ std::vector<transfer::FetchEnded> MemorySink::Poll() {
 
 std::optional<Status> MemorySink::Step(Fetch* fetch) {
   const transfer::FetchSpec& spec = fetch->spec;
-  if (!fetch->aborted.ok()) return fetch->aborted;
+  if (!fetch->aborted.ok()) {
+    if (rng_.Chance(0.3)) return fetch->aborted;
+    // A copy on its way cannot be called back: until the end is reported the blocks are not safe.
+    const size_t block = spec.blocks[spec.skip_blocks].value;
+    std::memset(pool_.data + block * shape_.block_bytes(), 0x5a, shape_.block_bytes());
+    return std::nullopt;
+  }
   if (clock_->Now() >= spec.deadline) return DeadlineExceededError("waited for the owner's bytes");
   if (fabric_->stalled || rng_.Chance(0.3)) return std::nullopt;
   const uint64_t lease = spec.descriptor.lease;

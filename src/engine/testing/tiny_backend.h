@@ -20,7 +20,7 @@ struct TinyOptions {
   uint32_t context = 256;
   uint32_t layers = 2;
   uint32_t kv_heads = 2;
-  uint32_t head_dim = 3;
+  uint32_t head_dim = 1;
   uint32_t block_tokens = 4;
   uint32_t blocks = 64;
   backend::Limits limits{16, 64};

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -45,10 +46,16 @@ class Pool {
   Function function_ = nullptr;
   void* context_ = nullptr;
   uint32_t units_ = 0;
+  // Cache lines apart, by padding: alignas would make the class over-aligned, which gcc 12 does not
+  // honour for locals under AddressSanitizer.
+  static constexpr size_t kLine = 64;
+  char apart0_[kLine];
   // High half: number of the loop; low half: units nobody has claimed yet.
-  alignas(64) std::atomic<uint64_t> claim_{0};
-  alignas(64) std::atomic<uint32_t> done_{0};
-  alignas(64) std::atomic<uint32_t> sleepers_{0};
+  std::atomic<uint64_t> claim_{0};
+  char apart1_[kLine];
+  std::atomic<uint32_t> done_{0};
+  char apart2_[kLine];
+  std::atomic<uint32_t> sleepers_{0};
   std::atomic<uint32_t> wake_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;

@@ -68,7 +68,7 @@ struct Place {
 };
 
 Result<Place> OwnCluster(config::Config* config) {
-  ASSIGN_OR_RETURN(config->model.path, FindModelFile(config->model.path));
+  BATON_RETURN_IF_ERROR(FindModel(&config->model));
   LogLevel level = LogLevel::kInfo;
   ParseLogLevel(config->log.level, &level);
   InitLog("batch", level);

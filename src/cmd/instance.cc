@@ -77,9 +77,8 @@ int RunInstance(const ConfigFlags& flags) {
   if (config->instance.name.empty()) {
     config->instance.name = fmt::format("{}-{}", config->instance.role, getpid());
   }
-  Result<std::string> model = FindModelFile(config->model.path);
-  if (!model.ok()) return Fail("baton instance", model.status());
-  config->model.path = *model;
+  const Status model = FindModel(&config->model);
+  if (!model.ok()) return Fail("baton instance", model);
   // A broker that is away is said here, in one line, and not by every rank.
   const Status reached = StartLogAndReachBroker(*config, config->instance.name);
   if (!reached.ok()) return Fail("baton instance", reached);

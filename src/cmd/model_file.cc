@@ -35,6 +35,13 @@ std::string DefaultModel() {
 
 }  // namespace
 
+Status FindModel(config::Model* model) {
+  // The file calls itself by its training run.
+  if (model->path.empty() && model->name.empty()) model->name = "SmolLM2-135M-Instruct";
+  ASSIGN_OR_RETURN(model->path, FindModelFile(model->path));
+  return OkStatus();
+}
+
 Result<std::string> FindModelFile(const std::string& wanted) {
   const std::string path = wanted.empty() ? DefaultModel() : wanted;
   if (path.empty()) {

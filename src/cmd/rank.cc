@@ -27,6 +27,7 @@ instance::InstanceOptions OptionsOf(const config::Config& config, const std::str
   options.role = RoleOf(config.instance.role);
   options.topics = wire::Topics(config.bus.prefix);
   options.model_path = config.model.path;
+  options.model_name = config.model.name;
   options.backend = config.model.backend;
   options.backend_options.dtype =
       config.model.dtype == "f32" ? backend::DType::kF32 : backend::DType::kBf16;
@@ -46,6 +47,7 @@ instance::InstanceOptions OptionsOf(const config::Config& config, const std::str
   options.engine.vote_deadline = Millis(config.engine.vote_deadline_ms);
   options.max_running = static_cast<uint32_t>(config.instance.credits);
   options.max_bytes = static_cast<uint64_t>(config.instance.credit_bytes);
+  options.heartbeat_interval = Millis(config.instance.heartbeat_ms);
   options.drain_timeout = Millis(config.cluster.drain_timeout_ms);
   return options;
 }

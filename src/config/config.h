@@ -26,6 +26,7 @@ struct Bus {
 
 struct Model {
   std::string path;
+  std::string name;  // that requests use; empty: the file's own
   std::string backend = "cpu";
   std::string dtype = "bf16";
   int64_t threads = 1;
@@ -40,6 +41,7 @@ struct Instance {
   int64_t pp = 1;
   int64_t credits = 64;
   int64_t credit_bytes = 2 << 20;
+  int64_t heartbeat_ms = 1'000;
 };
 
 struct Engine {

@@ -51,7 +51,9 @@ Ask Controller::AskFor(const ledger::Entry& entry) const {
   Ask ask;
   ask.kind = record.request.kind;
   ask.key = record.request.id.Key();
-  ask.model = record.request.model;
+  // A model that nobody serves was let in while there was no instance to know better: any instance
+  // will do, since its leader refuses by name, and the client hears of it.
+  if (instances_->ModelMayBeServed(record.request.model)) ask.model = record.request.model;
   ask.prompt_tokens = record.request.prompt_tokens.size();
   ask.bytes = EstimateBytes(record);
   ask.alone = record.alone;

@@ -54,7 +54,8 @@ wire::Registration RegistrationOf(const InstanceOptions& options, const model::C
 Status RunInstanceRank(const InstanceOptions& options, bus::Bus* bus, Clock* clock,
                        const std::atomic<bool>& stop) {
   const MonoTime started = clock->Now();
-  ASSIGN_OR_RETURN(const std::unique_ptr<model::Model> model, model::LoadModel(options.model_path));
+  ASSIGN_OR_RETURN(std::unique_ptr<model::Model> model, model::LoadModel(options.model_path));
+  if (!options.model_name.empty()) model->config().name = options.model_name;
   const model::Config& config = model->config();
   ASSIGN_OR_RETURN(const std::unique_ptr<text::Tokenizer> tokenizer,
                    text::Tokenizer::Create(model->tokenizer()));
@@ -74,6 +75,7 @@ Status RunInstanceRank(const InstanceOptions& options, bus::Bus* bus, Clock* clo
   LeaderOptions leader_options;
   leader_options.topics = options.topics;
   leader_options.registration = RegistrationOf(options, config, layout);
+  leader_options.heartbeat_interval = options.heartbeat_interval;
   leader_options.drain_timeout = options.drain_timeout;
   ASSIGN_OR_RETURN(const std::unique_ptr<Leader> leader,
                    Leader::Create(leader_options, bus, clock));

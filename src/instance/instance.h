@@ -20,6 +20,7 @@ struct InstanceOptions {
   wire::Role role = wire::Role::kMixed;
   wire::Topics topics;
   std::string model_path;
+  std::string model_name;  // that requests use; empty: the file's own
   std::string backend = "cpu";  // "reference", "cpu"
   backend::BackendOptions backend_options;
   std::string transport = "mapped";  // "mapped", "ucx"
@@ -28,6 +29,7 @@ struct InstanceOptions {
   engine::ExecOptions engine;
   uint32_t max_running = 64;      // credits given to the controller
   uint64_t max_bytes = 2u << 20;  // of assignments; the embedded cluster drops data past 5 MiB
+  Nanos heartbeat_interval = std::chrono::seconds(1);
   Nanos drain_timeout = std::chrono::seconds(10);
 };
 

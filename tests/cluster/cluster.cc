@@ -75,7 +75,7 @@ Result<std::unique_ptr<TestCluster>> TestCluster::Start(const Options& options) 
   ASSIGN_OR_RETURN(made->client_, client::Client::Create(made->bus_.get(), client_options));
 
   launch::LocalClusterSpec spec;
-  spec.binary = Runfile("src/cmd/baton");
+  spec.binary = Runfile("src/cmd/baton_unstamped");
   spec.config = made->config_;
   spec.instances = options.instances;
   spec.environment = options.environment;

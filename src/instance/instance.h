@@ -20,7 +20,7 @@ struct InstanceOptions {
   wire::Role role = wire::Role::kMixed;
   wire::Topics topics;
   std::string model_path;
-  std::string model_name;  // that requests use; empty: the file's own
+  std::string model_name;       // that requests use; empty: the file's own
   std::string backend = "cpu";  // "reference", "cpu"
   backend::BackendOptions backend_options;
   std::string transport = "mapped";  // "mapped", "ucx"

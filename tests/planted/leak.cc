@@ -1,5 +1,5 @@
-// A leak in our own code. CI runs this under --config=asan and wants it to fail: proof that the gate
-// sees one.
+// A leak in our own code. CI runs this under --config=asan and wants it to fail: proof that the
+// gate sees one.
 #include <cstdlib>
 
 int main() {

@@ -102,8 +102,7 @@ Result<std::optional<wire::Grant>> Leader::PollGrant(Nanos timeout) {
   return std::optional<wire::Grant>(std::move(*grant));
 }
 
-Status Leader::Serve(const wire::Grant& grant, const Engine& engine,
-                     const std::atomic<bool>& stop) {
+Status Leader::Begin(const wire::Grant& grant, const Engine& engine) {
   grant_ = grant;
   engine_ = engine;
   controller_epoch_ = grant.controller_epoch;
@@ -111,6 +110,12 @@ Status Leader::Serve(const wire::Grant& grant, const Engine& engine,
   BATON_RETURN_IF_ERROR(slot_->Assign(
       {{options_.topics.Assign(), static_cast<int32_t>(grant.slot.value), grant.start_offset}}));
   next_beat_ = clock_->Now();
+  return OkStatus();
+}
+
+Status Leader::Serve(const wire::Grant& grant, const Engine& engine,
+                     const std::atomic<bool>& stop) {
+  BATON_RETURN_IF_ERROR(Begin(grant, engine));
   while (!stop.load(std::memory_order_relaxed)) BATON_RETURN_IF_ERROR(Step(/*accept=*/true));
 
   LOG(kInfo, "draining {} requests", running_.size());

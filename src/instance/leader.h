@@ -66,6 +66,11 @@ class Leader {
   // OK after `stop` and a drain.
   Status Serve(const wire::Grant& grant, const Engine& engine, const std::atomic<bool>& stop);
 
+  // Serve() in pieces, for tests on one thread: Begin once, then turns of the loop. `accept` is
+  // false while draining.
+  Status Begin(const wire::Grant& grant, const Engine& engine);
+  Status Step(bool accept);
+
   const LeaderStats& stats() const { return stats_; }
 
  private:
@@ -81,8 +86,6 @@ class Leader {
 
   Status SendRegistration();
   Result<std::optional<wire::Grant>> PollGrant(Nanos timeout);
-  // One turn of the loop; `accept` is false while draining.
-  Status Step(bool accept);
   Status ReadSlot(Nanos timeout, bool accept);
   Status ReadGrants();
   Status HandleAssignment(wire::Assignment assignment, bool accept);

@@ -97,8 +97,12 @@ Result<int32_t> Admin::PartitionCount(const std::string& topic, Nanos timeout) {
 
 Status Admin::Provision(const std::vector<TopicSettings>& topics, Nanos timeout) {
   const MonoTime until = RealClock().Now() + timeout;
+  Status last;  // what the broker's latest answer lacked
   for (;;) {
-    ASSIGN_OR_RETURN(const TopicStates states, ReadTopics(until - RealClock().Now()));
+    Result<TopicStates> read = ReadTopics(until - RealClock().Now());
+    // A broker that answered before is not away when the last moment is too short for an answer.
+    if (!read.ok()) return last.ok() ? read.status() : last;
+    const TopicStates states = std::move(read).value();
     std::vector<TopicSettings> missing;
     std::string waiting;
     for (const TopicSettings& topic : topics) {
@@ -114,14 +118,13 @@ Status Admin::Provision(const std::vector<TopicSettings>& topics, Nanos timeout)
       }
     }
     if (missing.empty() && waiting.empty()) return OkStatus();
-    if (RealClock().Now() >= until) {
-      return missing.empty()
-                 ? UnavailableError(fmt::format("topic {} has no leader yet", waiting))
-                 : UnavailableError(fmt::format(
-                       "topic {} is not there{}", missing[0].name,
-                       options_.embedded ? ": the process that hosts the embedded cluster makes it"
-                                         : " yet, though it was asked for"));
-    }
+    last = missing.empty()
+               ? UnavailableError(fmt::format("topic {} has no leader yet", waiting))
+               : UnavailableError(fmt::format(
+                     "topic {} is not there{}", missing[0].name,
+                     options_.embedded ? ": the process that hosts the embedded cluster makes it"
+                                       : " yet, though it was asked for"));
+    if (RealClock().Now() >= until) return last;
     if (!missing.empty()) {
       BATON_RETURN_IF_ERROR(Create(missing, until - RealClock().Now()));
     }

@@ -18,7 +18,11 @@ using wire::AssignmentKind;
 using wire::EventKind;
 using wire::RequestState;
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kSeeds = 1000;  // a history costs ten times as much there
+#else
 constexpr int kSeeds = 4000;
+#endif
 constexpr int kSteps = 120;
 constexpr int kIdentities = 8;
 

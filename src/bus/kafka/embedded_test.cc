@@ -210,7 +210,7 @@ TEST_F(EmbeddedTest, RecordsThatTheEmbeddedBrokerDroppedAreDataLoss) {
   EXPECT_EQ(consumer->Poll(kPatience).value()->offset, marks.low);
 }
 
-// A prefetch queue that is full must not cost a second each time (seen with small bounds).
+// A prefetch queue that is full must not cost a second each time (feared, not measured).
 TEST_F(EmbeddedTest, ALongBacklogIsReadWithoutStalls) {
   constexpr int kCount = 15'000;
   auto bus = MakeBus(cluster_->Options());

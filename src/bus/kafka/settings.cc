@@ -123,8 +123,8 @@ Pairs ConsumerDefaults(const KafkaOptions& options, const std::string& client_id
       {"fetch.wait.max.ms", std::to_string(wait.count())},
       {"fetch.min.bytes", "1"},
       {"fetch.error.backoff.ms", "20"},
-      // A full prefetch queue is looked at again only after a second in 2.0.2, so its bound is
-      // bytes, and records are so many that a second's worth is there.
+      // A full prefetch queue is looked at again only after a while in 2.0.2 (believed to be a
+      // second, not measured), so its bound is bytes, and records are many.
       {"queued.min.messages", "100000"},
       {"queued.max.messages.kbytes", "16384"},
       {"fetch.message.max.bytes", std::to_string(options.max_record_bytes + (64 << 10))},
